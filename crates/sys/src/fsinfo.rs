@@ -1,0 +1,97 @@
+//! What the kernel says about a path's file system: space, device number, direct I/O alignment.
+
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, StatxFlags};
+
+use crate::error::{SysError, SysResult, named};
+use crate::file::File;
+use rustix::io::Errno;
+
+/// Alignment that direct I/O on a file asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DioAlign {
+    /// Of memory, bytes.
+    pub memory: u32,
+    /// Of offsets and lengths, bytes.
+    pub offset: u32,
+}
+
+/// Asks how direct I/O on an open file must be aligned (`STATX_DIOALIGN`, Linux 6.1).
+///
+/// `None` when the kernel does not know the question; zeros mean that direct I/O is refused.
+///
+/// # Errors
+/// As statx(2).
+pub fn dio_align(file: &File) -> SysResult<Option<DioAlign>> {
+    let flags = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
+    let stat = named("statx", rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, flags))?;
+    if stat.stx_mask & StatxFlags::DIOALIGN.bits() == 0 {
+        return Ok(None);
+    }
+    Ok(Some(DioAlign { memory: stat.stx_dio_mem_align, offset: stat.stx_dio_offset_align }))
+}
+
+/// Device number of the file system a path is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceNumber {
+    /// Major number; 0 for file systems without a block device of their own.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+}
+
+/// Gives the device number of the file system a path is on.
+///
+/// # Errors
+/// As statx(2).
+pub fn device_number(path: &Path) -> SysResult<DeviceNumber> {
+    let stat = statx(path)?;
+    Ok(DeviceNumber { major: stat.stx_dev_major, minor: stat.stx_dev_minor })
+}
+
+/// Gives the device number that a block device node stands for.
+///
+/// # Errors
+/// As statx(2).
+pub fn node_number(path: &Path) -> SysResult<DeviceNumber> {
+    let stat = statx(path)?;
+    Ok(DeviceNumber { major: stat.stx_rdev_major, minor: stat.stx_rdev_minor })
+}
+
+/// Free space for an unprivileged user, bytes.
+///
+/// # Errors
+/// As statvfs(3).
+pub fn free_bytes(path: &Path) -> SysResult<u64> {
+    let stat = named("statfs", rustix::fs::statvfs(path))?;
+    stat.f_bavail.checked_mul(stat.f_frsize).ok_or_else(|| SysError::new("statfs", Errno::OVERFLOW))
+}
+
+/// Number of free inodes, where the file system counts them.
+///
+/// # Errors
+/// As statvfs(3).
+pub fn free_inodes(path: &Path) -> SysResult<Option<u64>> {
+    let stat = named("statfs", rustix::fs::statvfs(path))?;
+    Ok(if stat.f_files == 0 { None } else { Some(stat.f_favail) })
+}
+
+fn statx(path: &Path) -> SysResult<rustix::fs::Statx> {
+    let flags = StatxFlags::BASIC_STATS;
+    named("statx", rustix::fs::statx(CWD, path, AtFlags::empty(), flags))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_has_space_and_a_device() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(free_bytes(dir.path()).unwrap() > 0);
+        assert_eq!(device_number(dir.path()), device_number(dir.path()));
+        assert!(device_number(&dir.path().join("absent")).is_err());
+        assert_eq!(node_number(Path::new("/dev/null")), Ok(DeviceNumber { major: 1, minor: 3 }));
+    }
+}

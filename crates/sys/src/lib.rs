@@ -1,0 +1,21 @@
+//! System calls as safe functions: the only unsafe code of the workspace.
+//!
+//! Every answer of the kernel is returned as a [`SysError`] that names the call. Nothing here
+//! retries a barrier, and nothing interprets a failure.
+//!
+//! Walk: `buffer` (aligned memory), `file` (open, write, barriers), `uring` (write linked to
+//! fdatasync), `extent` (FIEMAP), `dir` (exclusive directories, locks), `fsinfo` (statfs),
+//! `process` and `time`.
+#![expect(unsafe_code, reason = "this crate is the one place where system calls are wrapped")]
+
+pub mod buffer;
+pub mod dir;
+mod error;
+pub mod extent;
+pub mod file;
+pub mod fsinfo;
+pub mod process;
+pub mod time;
+pub mod uring;
+
+pub use error::{SysError, SysResult};
