@@ -1,0 +1,284 @@
+//! What can be typed. Shell completions and man pages are generated from these definitions.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use highwater_probe::analyse::compare::Measure;
+use highwater_probe::preset::{Overrides, Preset};
+use highwater_report::case::{Arrival, Barrier, Every, FileState, IoMode, Sharing};
+use highwater_stats::units;
+
+/// Know what a durable write costs, then never pay more than that.
+#[derive(Debug, Parser)]
+#[command(name = "highwater", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 done; 1 a case failed, or compare found something slower; \
+    2 error; 130 stopped by Ctrl-C, with what was measured kept.")]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The words.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure a directory's disk for a minute and say which write path to use
+    Probe(ProbeArgs),
+    /// Measure named slices of the matrix of write paths, or any product of its dimensions
+    Bench(BenchArgs),
+    /// Set two runs side by side; exit code 1 when the second is slower
+    Compare(CompareArgs),
+    /// Rebuild a run's results.json, report.html and profile.toml from its data
+    Report(ReportArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  highwater completions bash > \
+        ~/.local/share/bash-completion/completions/highwater")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the man pages, one file per command
+    #[command(after_help = "Example:\n  highwater man ~/.local/share/man/man1")]
+    Man {
+        /// An existing directory; files in it are not overwritten
+        directory: PathBuf,
+    },
+}
+
+/// `highwater probe`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  highwater probe .                     a minute in this directory's file system
+  highwater probe /var/lib/db --seconds 300
+  highwater probe /mnt/new --json > new.json
+
+Nothing that exists is written to: files are made in a new directory and removed at the end.")]
+pub struct ProbeArgs {
+    /// Directory to measure in; its file system and disk are what is measured
+    pub directory: PathBuf,
+    /// Length of the tour, seconds
+    #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
+    pub seconds: f64,
+    /// Settings common to all runs.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// `highwater bench`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Presets:
+  commit    3 file states x fsync, fdatasync, none; buffered, 16 KiB
+  wal       3 file states x buffered, direct x fsync, fdatasync; 16 KiB
+  sizes     the same from 32 KiB to 1 MiB
+  batch     a barrier every 1, 10, 100, 1000 writes of 4 KiB; also direct, also fsync
+  interval  1 GiB with a barrier every 16 KiB to 100 MiB, at the end, never; time per trial
+  barriers  every barrier x state x I/O mode, 4 KiB
+  group     1 to 256 writers on one file with group commit, closed and open loop
+  files     10 to 100 000 small files, by fdatasync each, by 8 threads, or by one syncfs
+  custom    append + fsync, for lists of your own
+
+Lists are separated by commas and replace the preset's values; the whole product is run.
+
+Examples:
+  highwater bench --preset wal /var/lib/db
+  highwater bench --preset batch --every 1,4,16,64KiB .
+  highwater bench --preset group --writers 1,8 --arrival closed,open:2000 .
+  highwater bench --state initialised --io direct --barrier fdatasync,rwf_dsync --block 4K,16K .")]
+pub struct BenchArgs {
+    /// Directory to measure in; its file system and disk are what is measured
+    pub directory: PathBuf,
+    /// Named slice
+    #[arg(long, default_value = "custom", value_parser = clap::builder::PossibleValuesParser::new(Preset::NAMES))]
+    pub preset: String,
+    /// File states: append, allocated, initialised
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub state: Vec<FileState>,
+    /// I/O modes: buffered, direct
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub io: Vec<IoMode>,
+    /// Barriers: `fsync`, `fdatasync`, `syncfs`, `o_sync`, `o_dsync`, `rwf_dsync`, `uring`; NOT DURABLE:
+    /// `sync_file_range`, `none`
+    #[arg(long, value_delimiter = ',', value_name = "LIST", alias = "methods")]
+    pub barrier: Vec<Barrier>,
+    /// Bytes per write, as in 4K,64K
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = units::parse_bytes, alias = "block-sizes")]
+    pub block: Vec<u64>,
+    /// A barrier after so many writes (100), after so many bytes (64KiB), only at the `end`, or `never`
+    #[arg(long, value_delimiter = ',', value_name = "LIST", alias = "sync-every")]
+    pub every: Vec<Every>,
+    /// Threads that write
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub writers: Vec<u32>,
+    /// How several writers share files: own (a file each), shared (one file, group commit)
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub sharing: Vec<Sharing>,
+    /// When operations start: closed, or open:RATE in operations per second
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub arrival: Vec<Arrival>,
+    /// Small files made durable as one batch; --writers is then the number of syncing threads
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    pub files: Vec<u32>,
+    /// Measured writes per case and round, over all writers
+    #[arg(long, value_name = "N")]
+    pub iterations: Option<u64>,
+    /// Bytes per case and round, instead of a number of writes
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with = "iterations")]
+    pub total: Option<u64>,
+    /// Unmeasured writes before them
+    #[arg(long, value_name = "N")]
+    pub warmup: Option<u64>,
+    /// Rounds; each case comes once in each
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<u32>,
+    /// Length of prepared files [default: the preset's, or what the writes need]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, alias = "file-size")]
+    pub capacity: Option<u64>,
+    /// Also write the per-round rows to this new file
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Settings common to all runs.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// Settings common to all runs.
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// Most bytes the run may write
+    #[arg(long, default_value = "64GiB", value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub max_bytes: u64,
+    /// Name of the run [default: probe, or the preset]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Where run directories are kept
+    #[arg(long, default_value = "runs", value_name = "DIR")]
+    pub runs: PathBuf,
+    /// Seed of the bytes written
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Print the results as JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `highwater compare`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  highwater compare runs/2026-11-30-probe runs/2026-12-01-probe
+  highwater compare before after --measure p99 --threshold 10 --json
+
+Exit code: 0 nothing slower, 1 something slower, 2 not comparable (the message says why).")]
+pub struct CompareArgs {
+    /// Run directory of the baseline
+    pub baseline: PathBuf,
+    /// Run directory of the candidate
+    pub candidate: PathBuf,
+    /// What to compare by
+    #[arg(long, value_enum, default_value_t = MeasureArg::P50)]
+    pub measure: MeasureArg,
+    /// Smallest difference that matters, percent
+    #[arg(long, default_value_t = 3.0, value_name = "PERCENT")]
+    pub threshold: f64,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What runs are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MeasureArg {
+    /// Median commit of each round
+    P50,
+    /// Mean commit of each round
+    Mean,
+    /// 99th percentile of each round
+    P99,
+    /// Measured time per record: what throughput is made of
+    Throughput,
+}
+
+/// `highwater report`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  highwater report runs/2026-11-30-probe
+  highwater report runs/2026-11-30-probe --json | jq .advice.path")]
+pub struct ReportArgs {
+    /// Run directory
+    pub run: PathBuf,
+    /// Print the results as JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl From<MeasureArg> for Measure {
+    fn from(measure: MeasureArg) -> Self {
+        match measure {
+            MeasureArg::P50 => Self::P50,
+            MeasureArg::Mean => Self::Mean,
+            MeasureArg::P99 => Self::P99,
+            MeasureArg::Throughput => Self::TimePerRecord,
+        }
+    }
+}
+
+impl BenchArgs {
+    /// What was typed, as the planner takes it.
+    pub fn overrides(&self) -> Overrides {
+        Overrides {
+            state: self.state.clone(),
+            io: self.io.clone(),
+            barrier: self.barrier.clone(),
+            block: self.block.clone(),
+            every: self.every.clone(),
+            writers: self.writers.clone(),
+            sharing: self.sharing.clone(),
+            arrival: self.arrival.clone(),
+            files: self.files.clone(),
+            iterations: self.iterations,
+            total: self.total,
+            warmup: self.warmup,
+            rounds: self.rounds,
+            capacity: self.capacity,
+            max_bytes: Some(self.run.max_bytes),
+            seed: self.run.seed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_hold_together() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn lists_are_separated_by_commas_and_old_names_are_understood() {
+        let typed = "highwater bench --preset commit --methods fsync,none --block-sizes 4K,16KiB \
+                     --sync-every 1,64KiB,end --file-size 64M --arrival closed,open:500 /d";
+        let Command::Bench(bench) = Args::parse_from(typed.split_whitespace()).command else {
+            panic!("not a bench");
+        };
+        assert_eq!(bench.barrier, [Barrier::Fsync, Barrier::None]);
+        assert_eq!(bench.block, [4096, 16384]);
+        assert_eq!(bench.every, [Every::Writes(1), Every::Bytes(65536), Every::End]);
+        assert_eq!(bench.capacity, Some(64 << 20));
+        assert_eq!(bench.arrival[1], Arrival::Open { per_second: 500 });
+    }
+
+    #[test]
+    fn bad_values_name_the_choices() {
+        let typed = ["highwater", "bench", "--barrier", "flush", "/d"];
+        let error = Args::try_parse_from(typed).unwrap_err().to_string();
+        assert!(error.contains("rwf_dsync"), "{error}");
+        let unknown = ["highwater", "bench", "--preset", "all", "/d"];
+        assert!(Args::try_parse_from(unknown).unwrap_err().to_string().contains("interval"));
+    }
+}

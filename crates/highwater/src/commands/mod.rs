@@ -1,0 +1,34 @@
+//! What each word does. `measured` is what the two measuring words share.
+
+pub mod bench;
+pub mod compare;
+pub mod generate;
+mod measured;
+pub mod probe;
+pub mod report;
+
+use std::process::ExitCode;
+
+/// How the program ends when it did what was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Done.
+    Done,
+    /// A case failed, or something is slower.
+    Failed,
+    /// An error: nothing was done, or not all.
+    Error,
+    /// The user stopped it.
+    Interrupted,
+}
+
+impl From<Ending> for ExitCode {
+    fn from(ending: Ending) -> Self {
+        Self::from(match ending {
+            Ending::Done => 0,
+            Ending::Failed => 1,
+            Ending::Error => 2,
+            Ending::Interrupted => 130,
+        })
+    }
+}

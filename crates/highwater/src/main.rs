@@ -1,0 +1,38 @@
+//! The `highwater` binary: arguments in, exit code out.
+//!
+//! `args` says what can be typed, `commands` what each word does, `progress` and `output` how people
+//! see it. Everything that measures or decides is in the libraries.
+#![expect(clippy::print_stderr, reason = "the binary is where printing happens")]
+
+mod args;
+mod commands;
+mod output;
+mod progress;
+mod stop;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+use crate::commands::Ending;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let typed: Vec<String> = std::env::args().collect();
+    let ended = match args.command {
+        Command::Probe(probe) => commands::probe::run(&probe, typed),
+        Command::Bench(bench) => commands::bench::run(&bench, typed),
+        Command::Compare(compare) => commands::compare::run(&compare),
+        Command::Report(report) => commands::report::run(&report),
+        Command::Completions { shell } => commands::generate::completions(shell),
+        Command::Man { directory } => commands::generate::man_pages(&directory),
+    };
+    match ended {
+        Ok(ending) => ending.into(),
+        Err(error) => {
+            eprintln!("highwater: {error:#}");
+            Ending::Error.into()
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What the numbers mean for etcd, PostgreSQL, RocksDB, InnoDB and Redis.
+//!
+//! Each system is held against the case that writes as its log does by default; sources are each
+//! project's own documentation. A threshold is shown only where the project publishes one.
+
+use highwater_report::case::{Barrier, Case, FileState, IoMode};
+use highwater_report::data::RunData;
+use highwater_report::results::{
+    CaseResult, Comparison, Results, SystemAdvice, SystemSetting, Threshold,
+};
+use highwater_stats::{Verdict, units};
+
+use crate::analyse::change;
+use crate::analyse::compare::{Measure, Terms, pair};
+
+/// The measured paths of one run.
+struct Paths<'a> {
+    data: &'a RunData,
+    cases: &'a [&'a CaseResult],
+    knee: Option<f64>,
+}
+
+/// Gives the advice for every system.
+pub fn all(data: &RunData, cases: &[&CaseResult], results: &Results) -> Vec<SystemAdvice> {
+    let knee = results
+        .fits
+        .iter()
+        .find(|fit| fit.unit == "writes per barrier")
+        .and_then(|fit| fit.line.knee);
+    let paths = Paths { data, cases, knee };
+    vec![paths.etcd(), paths.postgresql(), paths.rocksdb(), paths.innodb(), paths.redis()]
+}
+
+impl<'a> Paths<'a> {
+    fn find(&self, state: FileState, io: IoMode, barrier: Barrier) -> Option<&'a CaseResult> {
+        let block = self.cases.first()?.case.block;
+        let wanted = Case { state, io, barrier, block, ..Case::DEFAULT };
+        self.cases.iter().copied().find(|case| case.case == wanted)
+    }
+
+    /// What changing from one path to another does, with its interval.
+    fn effect(
+        &self,
+        from: Option<&CaseResult>,
+        to: Option<&CaseResult>,
+    ) -> Option<(Comparison, String)> {
+        let found = pair(self.data, &from?.id, &to?.id, &Terms::by(Measure::P50))?;
+        let ratio = &found.ratio;
+        let interval = format!("{:.2} to {:.2}", ratio.low, ratio.high);
+        let text = match found.verdict {
+            Verdict::NoDifference => format!("no difference worth having here (ratio {interval})"),
+            Verdict::Inconclusive => format!("not settled by this run (ratio {interval})"),
+            Verdict::Faster | Verdict::Slower => {
+                format!("{} per commit here (ratio {interval})", change(ratio.ratio))
+            }
+        };
+        Some((found, text))
+    }
+
+    fn system(&self, name: &str, writes: &str, case: Option<&CaseResult>) -> SystemAdvice {
+        SystemAdvice {
+            system: name.to_owned(),
+            writes: writes.to_owned(),
+            case_id: case.map(|case| case.id.clone()),
+            p50_p99_ns: case.and_then(|case| case.commit.as_ref()).map(|c| (c.p50_ns, c.p99_ns)),
+            settings: Vec::new(),
+            thresholds: Vec::new(),
+        }
+    }
+
+    fn etcd(&self) -> SystemAdvice {
+        let case = self.find(FileState::Allocated, IoMode::Buffered, Barrier::Fdatasync);
+        let mut advice = self.system(
+            "etcd",
+            "WAL segments of 64 MB reserved with fallocate, page cache, fdatasync",
+            case,
+        );
+        if let Some(p99_ns) = advice.p50_p99_ns.map(|(_, p99_ns)| p99_ns) {
+            let threshold = |name: &str, limit_ns, source: &str| Threshold {
+                name: name.to_owned(),
+                limit_ns,
+                measured_ns: p99_ns,
+                pass: p99_ns < limit_ns,
+                source: source.to_owned(),
+            };
+            advice.thresholds = vec![
+                threshold(
+                    "p99 of WAL fsync below 10 ms",
+                    10_000_000,
+                    "etcd documentation, metrics: wal_fsync_duration_seconds",
+                ),
+                threshold(
+                    "2 ms for heavy loads (500 sequential IOPS)",
+                    2_000_000,
+                    "etcd documentation, hardware: disks",
+                ),
+            ];
+        }
+        let better = self.find(FileState::Initialised, IoMode::Buffered, Barrier::Fdatasync);
+        if let Some((_, effect)) = self.effect(case, better) {
+            advice.settings.push(setting(
+                "--wal-dir on this disk",
+                &format!(
+                    "etcd has no setting for written-out segments; they would make {effect}. A disk of \
+                     its own keeps other writers' flushes out of the tail"
+                ),
+            ));
+        }
+        advice
+    }
+
+    fn postgresql(&self) -> SystemAdvice {
+        let case = self.find(FileState::Initialised, IoMode::Buffered, Barrier::Fdatasync);
+        let mut advice = self.system(
+            "PostgreSQL",
+            "WAL segments of 16 MB, zeroed (wal_init_zero) and recycled, page cache, fdatasync",
+            case,
+        );
+        let direct = self.find(FileState::Initialised, IoMode::Direct, Barrier::ODsync);
+        let method = match self.effect(case, direct) {
+            Some((found, text)) if found.verdict == Verdict::Faster => setting(
+                "wal_sync_method = fdatasync",
+                &format!(
+                    "open_datasync would only pay with direct I/O ({text}), which debug_io_direct = wal \
+                     offers for tests alone"
+                ),
+            ),
+            Some((_, text)) => {
+                setting("wal_sync_method = fdatasync", &format!("open_datasync: {text}"))
+            }
+            None => setting("wal_sync_method = fdatasync", "the default on Linux"),
+        };
+        advice.settings.push(method);
+        let appended = self.find(FileState::Append, IoMode::Buffered, Barrier::Fdatasync);
+        let kept = self.effect(case, appended).map_or_else(
+            || "the defaults".to_owned(),
+            |(_, text)| format!("growing files instead: {text}"),
+        );
+        advice.settings.push(setting("wal_init_zero = on, wal_recycle = on", &kept));
+        if let (Some(knee), Some((p50_ns, _))) = (self.knee, advice.p50_p99_ns) {
+            advice.settings.push(setting(
+                &format!("commit_delay = {}", p50_ns / 2 / 1000),
+                &format!(
+                    "half a flush, in us, and only with commit_siblings met: batching pays up to about {:.0} \
+                     commits per flush",
+                    knee
+                ),
+            ));
+        }
+        advice
+    }
+
+    fn rocksdb(&self) -> SystemAdvice {
+        let case = self.find(FileState::Append, IoMode::Buffered, Barrier::Fdatasync);
+        let mut advice = self.system(
+            "RocksDB",
+            "a new WAL file that grows (fallocate keeps its size), page cache, fdatasync with sync = true",
+            case,
+        );
+        let recycled = self.find(FileState::Initialised, IoMode::Buffered, Barrier::Fdatasync);
+        if let Some((_, effect)) = self.effect(case, recycled) {
+            advice.settings.push(setting(
+                "recycle_log_file_num = 4",
+                &format!("writes into files that already have their length: {effect}"),
+            ));
+        }
+        let fsync = self.find(FileState::Append, IoMode::Buffered, Barrier::Fsync);
+        if let Some((_, effect)) = self.effect(case, fsync) {
+            advice
+                .settings
+                .push(setting("use_fsync = false", &format!("the default; fsync: {effect}")));
+        }
+        advice
+    }
+
+    fn innodb(&self) -> SystemAdvice {
+        let case = self.find(FileState::Initialised, IoMode::Buffered, Barrier::Fsync);
+        let mut advice = self.system(
+            "InnoDB",
+            "redo log files of fixed length, written out, page cache, fsync with \
+             innodb_flush_log_at_trx_commit = 1",
+            case,
+        );
+        let fdatasync = self.find(FileState::Initialised, IoMode::Buffered, Barrier::Fdatasync);
+        if let Some((_, effect)) = self.effect(case, fdatasync) {
+            advice.settings.push(setting(
+                "innodb_use_fdatasync = ON",
+                &format!("fdatasync for fsync: {effect}"),
+            ));
+        }
+        advice.settings.push(setting(
+            "innodb_flush_log_at_trx_commit = 1",
+            "2 or 0 acknowledge commits that a power cut takes",
+        ));
+        advice
+    }
+
+    fn redis(&self) -> SystemAdvice {
+        let case = self.find(FileState::Append, IoMode::Buffered, Barrier::Fdatasync);
+        let mut advice = self.system(
+            "Redis",
+            "an append-only file that grows, page cache, fdatasync with appendfsync always",
+            case,
+        );
+        if let Some((p50_ns, _)) = advice.p50_p99_ns {
+            advice.settings.push(setting(
+                "appendfsync always",
+                &format!(
+                    "costs {} at the median for each event-loop turn with writes; pipelining shares it",
+                    units::duration_ns(p50_ns)
+                ),
+            ));
+        }
+        advice.settings.push(setting(
+            "appendfsync everysec",
+            "acknowledges about a second of writes that a power cut takes",
+        ));
+        advice
+    }
+}
+
+fn setting(setting: &str, why: &str) -> SystemSetting {
+    SystemSetting { setting: setting.to_owned(), why: why.to_owned() }
+}

@@ -1,0 +1,1 @@
+//! What the analysis says of runs that were never measured, with known answers.

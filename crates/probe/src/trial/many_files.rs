@@ -1,0 +1,166 @@
+//! Many small files made dirty, then made durable as one batch: file by file in one thread, file by
+//! file in several, or with one syncfs.
+//!
+//! A file is open only while it is written or synced, as a server with more files than descriptors
+//! has to do; opening is part of the measured time of the file-by-file methods.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use highwater_report::case::{Barrier, Case, FileState};
+use highwater_report::data::PlannedCase;
+use highwater_sys::SysResult;
+use highwater_sys::file::{Cache, File, NewFile, WriteSync};
+use highwater_sys::time::nanos;
+
+use super::readback::{self, Expected};
+use super::single::delay_between;
+use super::trace::{run_delay_ns, to_usize};
+use super::{FileShape, Measured, Pattern, Surroundings, Trace, Witness, prepare};
+use crate::error::CaseError;
+use crate::work_dir::CaseDir;
+
+const PLAIN: NewFile = NewFile { cache: Cache::Buffered, write_sync: WriteSync::None };
+
+/// Runs a case over many files.
+pub fn run(
+    planned: &PlannedCase,
+    dir: &CaseDir,
+    around: &Surroundings<'_>,
+) -> Result<Measured, CaseError> {
+    let case = &planned.case;
+    let files = u64::from(case.files);
+    for index in 0..files {
+        create(&dir.file(index), case).map_err(|error| CaseError::in_setup(&error))?;
+        if around.stop.load(Ordering::Relaxed) {
+            return Err(CaseError::Interrupted);
+        }
+    }
+    let setup_barriers = prepare::settle(dir.path())?;
+    let pattern = Pattern { seed: around.seed, block: to_usize(case.block) };
+    let before = shape(&dir.file(0))?;
+    let dirty_ns = make_dirty(dir, case, pattern, around)?;
+    let witness = Witness::begin(around.chain);
+    let mut trace = make_durable(dir, case, around)?;
+    let (counters, others) = witness.end();
+    trace.dirty_ns = Some(dirty_ns);
+    trace.acks_max = files;
+    trace.at_risk = if case.promises_durability() { 0 } else { files };
+    let after = shape(&dir.file(0))?;
+    let mut readback_records = 0;
+    let expected = Expected { pattern, records: 1, slots: 1 };
+    for index in 0..files {
+        readback_records += readback::check(&dir.file(index), &expected)?;
+    }
+    Ok(Measured {
+        trace,
+        counters,
+        others,
+        before,
+        after,
+        setup_barriers,
+        warmup_barriers: 0,
+        readback_records,
+    })
+}
+
+/// Creates one file in its state; `settle` makes them all durable together.
+fn create(path: &Path, case: &Case) -> SysResult<()> {
+    let file = File::create_new(path, PLAIN)?;
+    match case.state {
+        FileState::Append => Ok(()),
+        FileState::Allocated => file.allocate(case.block),
+        FileState::Initialised => file.write_at(&vec![0; to_usize(case.block)], 0),
+    }
+}
+
+fn shape(path: &Path) -> Result<FileShape, CaseError> {
+    let file = File::open_read(path).map_err(|error| CaseError::Failed(error.to_string()))?;
+    FileShape::of(&file)
+}
+
+/// Writes one record to each file; gives the time this took, ns.
+fn make_dirty(
+    dir: &CaseDir,
+    case: &Case,
+    pattern: Pattern,
+    around: &Surroundings<'_>,
+) -> Result<u64, CaseError> {
+    let mut record = pattern.buffer(512);
+    Pattern::stamp(&mut record, 0);
+    let started = Instant::now();
+    for index in 0..u64::from(case.files) {
+        let wrote =
+            File::reopen(&dir.file(index), PLAIN).and_then(|file| file.write_at(&record, 0));
+        wrote.map_err(|error| CaseError::Failed(format!("{error}, at file {index}")))?;
+        if around.stop.load(Ordering::Relaxed) {
+            return Err(CaseError::Interrupted);
+        }
+    }
+    Ok(nanos(started.elapsed()))
+}
+
+/// Makes all files durable: one commit.
+fn make_durable(dir: &CaseDir, case: &Case, around: &Surroundings<'_>) -> Result<Trace, CaseError> {
+    let started = Instant::now();
+    if case.barrier == Barrier::Syncfs {
+        let mut trace = Trace::with_room(0, 1, 1);
+        let delay_before = run_delay_ns();
+        trace.started = Instant::now();
+        let synced = File::open_read(dir.path()).and_then(|root| root.syncfs());
+        synced.map_err(|error| CaseError::Failed(error.to_string()))?;
+        let ended = Instant::now();
+        trace.barrier_ns.push(nanos(ended - trace.started));
+        trace.barriers = 1;
+        trace.commit(trace.started, ended);
+        trace.elapsed_ns = nanos(ended - trace.started);
+        trace.run_delay_ns = delay_between(delay_before, run_delay_ns());
+        return Ok(trace);
+    }
+    let threads = case.writers.max(1);
+    let share = case.files.div_ceil(threads);
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|thread| {
+                let first = (thread * share).min(case.files);
+                let range = first..(first + share).min(case.files);
+                scope.spawn(move || sync_range(dir, case.barrier, range, around.stop))
+            })
+            .collect();
+        handles.into_iter().map(|handle| handle.join().expect("a syncer does not panic")).collect()
+    });
+    let ended = Instant::now();
+    let parts = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut trace = Trace::join(started, ended, parts);
+    trace.commits.clear();
+    trace.commit(started, ended);
+    Ok(trace)
+}
+
+fn sync_range(
+    dir: &CaseDir,
+    barrier: Barrier,
+    range: std::ops::Range<u32>,
+    stop: &AtomicBool,
+) -> Result<Trace, CaseError> {
+    let mut trace = Trace::with_room(0, 0, range.len());
+    let delay_before = run_delay_ns();
+    trace.started = Instant::now();
+    for index in range {
+        let began = Instant::now();
+        let synced =
+            File::reopen(&dir.file(u64::from(index)), PLAIN).and_then(|file| match barrier {
+                Barrier::Fsync => file.fsync(),
+                _ => file.fdatasync(),
+            });
+        synced.map_err(|error| CaseError::Failed(format!("{error}, at file {index}")))?;
+        trace.barrier_ns.push(nanos(began.elapsed()));
+        trace.barriers += 1;
+        if stop.load(Ordering::Relaxed) {
+            return Err(CaseError::Interrupted);
+        }
+    }
+    trace.run_delay_ns = delay_between(delay_before, run_delay_ns());
+    Ok(trace)
+}

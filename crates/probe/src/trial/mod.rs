@@ -1,0 +1,150 @@
+//! One case in one round: prepare, warm up, measure, read back, remove.
+//!
+//! Walk: `schedule` (which writes, where barriers fall), `target` (a file and how it is written),
+//! `single`, `own`, `group` and `many_files` (the timed loops), `trace` (what they record),
+//! `prepare` and `readback` (before and after). Only the loops are timed, and nothing in them
+//! prints or allocates.
+
+mod group;
+mod many_files;
+mod own;
+mod prepare;
+mod readback;
+mod schedule;
+mod single;
+mod target;
+mod trace;
+
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use highwater_report::case::Sharing;
+use highwater_report::data::PlannedCase;
+use highwater_sys::extent::extents;
+use highwater_sys::file::File;
+use highwater_sys::time;
+
+use crate::disk::chain::{Chain, ChainCounters};
+use crate::disk::others::{OtherIo, OtherWrites};
+use crate::error::CaseError;
+use crate::work_dir::CaseDir;
+
+pub use single::harness_cost_ns;
+pub use trace::{Commit, Trace};
+
+pub(crate) use schedule::Schedule;
+pub(crate) use target::Pattern;
+
+/// What a trial needs of its surroundings.
+pub struct Surroundings<'a> {
+    /// Devices whose counters make the receipt.
+    pub chain: &'a Chain,
+    /// Set when the user asks to stop.
+    pub stop: &'a AtomicBool,
+    /// Seed of the bytes written.
+    pub seed: u64,
+    /// Alignment of memory for direct I/O, bytes.
+    pub memory_align: u32,
+}
+
+/// What one trial gave.
+#[derive(Debug)]
+pub struct Measured {
+    /// The timed loop's record.
+    pub trace: Trace,
+    /// Device counters over the measured interval.
+    pub counters: ChainCounters,
+    /// What others wrote meanwhile, where that can be seen.
+    pub others: Option<OtherWrites>,
+    /// The file before the first measured write.
+    pub before: FileShape,
+    /// The file after the last.
+    pub after: FileShape,
+    /// Barriers asked for in set-up.
+    pub setup_barriers: u64,
+    /// Barriers asked for in warm-up.
+    pub warmup_barriers: u64,
+    /// Records read back and found right.
+    pub readback_records: u64,
+}
+
+/// Length and extents of a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileShape {
+    /// End of file, bytes.
+    pub eof: u64,
+    /// Number of extents; absent where FIEMAP is refused.
+    pub extents: Option<u64>,
+    /// Bytes in unwritten extents.
+    pub unwritten: Option<u64>,
+    /// Physical position of the first block, bytes.
+    pub first_block: Option<u64>,
+}
+
+/// Runs one case once, in an empty directory of its own.
+///
+/// # Errors
+/// [`CaseError::Unsupported`] when this path is not offered here, [`CaseError::Failed`] when a
+/// write, a barrier or the readback fails, [`CaseError::Interrupted`] when asked to stop.
+pub fn run(
+    planned: &PlannedCase,
+    dir: &CaseDir,
+    around: &Surroundings<'_>,
+) -> Result<Measured, CaseError> {
+    if planned.case.files > 1 {
+        many_files::run(planned, dir, around)
+    } else if planned.case.writers > 1 && planned.case.sharing == Sharing::Own {
+        own::run(planned, dir, around)
+    } else {
+        group::run_one_file(planned, dir, around)
+    }
+}
+
+impl FileShape {
+    /// Looks at a file, without asking for anything to be synced.
+    fn of(file: &File) -> Result<Self, CaseError> {
+        let eof = file.len().map_err(|error| CaseError::Failed(error.to_string()))?;
+        let Ok(found) = extents(file) else { return Ok(Self { eof, ..Self::default() }) };
+        let unwritten = found.iter().filter(|extent| extent.unwritten).map(|extent| extent.len);
+        let placed = found.first().filter(|first| first.logical == 0 && !first.unknown_location);
+        Ok(Self {
+            eof,
+            extents: u64::try_from(found.len()).ok(),
+            unwritten: Some(unwritten.sum()),
+            first_block: placed.map(|first| first.physical),
+        })
+    }
+}
+
+/// Counters and other processes' writes around the measured interval.
+struct Witness<'a> {
+    chain: &'a Chain,
+    others: Option<OtherIo>,
+    counters: ChainCounters,
+}
+
+impl<'a> Witness<'a> {
+    /// Waits until the devices are idle, then reads.
+    fn begin(chain: &'a Chain) -> Self {
+        drain(chain);
+        let others = OtherIo::snapshot();
+        Self { chain, others, counters: chain.read() }
+    }
+
+    /// Reads again and gives the differences.
+    fn end(self) -> (ChainCounters, Option<OtherWrites>) {
+        let counters = self.chain.read().since(self.counters);
+        let now = OtherIo::snapshot();
+        let others = self.others.and_then(|before| Some(now?.since(&before)));
+        (counters, others)
+    }
+}
+
+/// Waits until no request is in flight on any device of the chain, a second at most: on a disk
+/// that others keep busy the receipt will say `polluted`.
+fn drain(chain: &Chain) {
+    let deadline = Instant::now() + Duration::from_secs(1);
+    while chain.in_flight() > 0 && Instant::now() < deadline {
+        time::sleep(Duration::from_micros(200));
+    }
+}
