@@ -21,6 +21,7 @@ pub struct Args {
 }
 
 /// The words.
+#[expect(clippy::large_enum_variant, reason = "made once per process, and never moved after")]
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measure a directory's disk for a minute and say which write path to use

@@ -90,7 +90,7 @@ pub fn machine(machine: &Machine) -> String {
     text
 }
 
-/// Everything a run says, as tables.
+/// Everything a run says, as tables. Where advice is given it tells the comparisons that matter.
 pub fn results(data: &RunData, results: &Results) -> String {
     let mut text = String::new();
     for group in &data.manifest.groups {
@@ -106,7 +106,7 @@ pub fn results(data: &RunData, results: &Results) -> String {
     }) {
         text.push_str("`issued` is what the kernel sent: a drive or hypervisor can still lie.\n");
     }
-    if !results.comparisons.is_empty() {
+    if data.manifest.preset != "probe" && !results.comparisons.is_empty() {
         section(&mut text, "Comparisons, paired by round", &table::comparison_table(results));
     }
     text

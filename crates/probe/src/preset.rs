@@ -148,28 +148,25 @@ impl Product {
 
     /// All combinations; later dimensions vary fastest.
     fn cases(&self) -> Vec<Case> {
-        fn vary<T: Copy>(cases: Vec<Case>, values: &[T], set: impl Fn(&mut Case, T)) -> Vec<Case> {
-            let with = |case: &Case, value: T| {
-                let mut case = *case;
-                set(&mut case, value);
-                case
-            };
-            cases
-                .iter()
-                .flat_map(|case| values.iter().map(move |v| (case, *v)))
-                .map(|(c, v)| with(c, v))
+        fn vary<T: Copy>(cases: &[Case], values: &[T], set: impl Fn(&mut Case, T)) -> Vec<Case> {
+            let pairs =
+                cases.iter().flat_map(|case| values.iter().map(move |value| (*case, *value)));
+            pairs
+                .map(|(mut case, value)| {
+                    set(&mut case, value);
+                    case
+                })
                 .collect()
         }
-        let cases = vec![Case::DEFAULT];
-        let cases = vary(cases, &self.block, |case, value| case.block = value);
-        let cases = vary(cases, &self.files, |case, value| case.files = value);
-        let cases = vary(cases, &self.state, |case, value| case.state = value);
-        let cases = vary(cases, &self.io, |case, value| case.io = value);
-        let cases = vary(cases, &self.barrier, |case, value| case.barrier = value);
-        let cases = vary(cases, &self.every, |case, value| case.every = value);
-        let cases = vary(cases, &self.arrival, |case, value| case.arrival = value);
-        let cases = vary(cases, &self.sharing, |case, value| case.sharing = value);
-        vary(cases, &self.writers, |case, value| case.writers = value)
+        let cases = vary(&[Case::DEFAULT], &self.block, |case, value| case.block = value);
+        let cases = vary(&cases, &self.files, |case, value| case.files = value);
+        let cases = vary(&cases, &self.state, |case, value| case.state = value);
+        let cases = vary(&cases, &self.io, |case, value| case.io = value);
+        let cases = vary(&cases, &self.barrier, |case, value| case.barrier = value);
+        let cases = vary(&cases, &self.every, |case, value| case.every = value);
+        let cases = vary(&cases, &self.arrival, |case, value| case.arrival = value);
+        let cases = vary(&cases, &self.sharing, |case, value| case.sharing = value);
+        vary(&cases, &self.writers, |case, value| case.writers = value)
     }
 }
 

@@ -8,6 +8,10 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::error::{SysError, SysResult, last_error, named};
 
+/// `O_DSYNC` as the kernel defines it: rustix gives its `OFlags::DSYNC` the value of `O_SYNC`, which
+/// would make every such write wait for all metadata too.
+const O_DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC.cast_unsigned());
+
 /// How a new file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewFile {
@@ -222,7 +226,7 @@ impl NewFile {
         };
         let sync = match self.write_sync {
             WriteSync::None => OFlags::empty(),
-            WriteSync::Data => OFlags::DSYNC,
+            WriteSync::Data => O_DSYNC,
             WriteSync::All => OFlags::SYNC,
         };
         cache | sync
@@ -247,6 +251,21 @@ mod tests {
         let error = File::create_new(&path, PLAIN).unwrap_err();
         assert_eq!((error.call, error.errno), ("open", Errno::EXIST));
         assert_eq!(std::fs::read(&path).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn o_dsync_is_asked_for_without_o_sync() {
+        let dir = tempfile::tempdir().unwrap();
+        let sync_flags = |write_sync| {
+            let path = dir.path().join(format!("{write_sync:?}"));
+            let options = NewFile { cache: Cache::Buffered, write_sync };
+            let file = File::create_new(&path, options).unwrap();
+            let flags = rustix::fs::fcntl_getfl(&file).unwrap();
+            flags.bits() & libc::O_SYNC.cast_unsigned()
+        };
+        assert_eq!(sync_flags(WriteSync::None), 0);
+        assert_eq!(sync_flags(WriteSync::Data), libc::O_DSYNC.cast_unsigned());
+        assert_eq!(sync_flags(WriteSync::All), libc::O_SYNC.cast_unsigned());
     }
 
     #[test]

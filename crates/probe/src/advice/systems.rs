@@ -57,20 +57,9 @@ impl<'a> Paths<'a> {
         Some((found, text))
     }
 
-    fn system(&self, name: &str, writes: &str, case: Option<&CaseResult>) -> SystemAdvice {
-        SystemAdvice {
-            system: name.to_owned(),
-            writes: writes.to_owned(),
-            case_id: case.map(|case| case.id.clone()),
-            p50_p99_ns: case.and_then(|case| case.commit.as_ref()).map(|c| (c.p50_ns, c.p99_ns)),
-            settings: Vec::new(),
-            thresholds: Vec::new(),
-        }
-    }
-
     fn etcd(&self) -> SystemAdvice {
         let case = self.find(FileState::Allocated, IoMode::Buffered, Barrier::Fdatasync);
-        let mut advice = self.system(
+        let mut advice = system(
             "etcd",
             "WAL segments of 64 MB reserved with fallocate, page cache, fdatasync",
             case,
@@ -101,8 +90,8 @@ impl<'a> Paths<'a> {
             advice.settings.push(setting(
                 "--wal-dir on this disk",
                 &format!(
-                    "etcd has no setting for written-out segments; they would make {effect}. A disk of \
-                     its own keeps other writers' flushes out of the tail"
+                    "a disk of its own keeps other writers' flushes out of the tail. etcd reserves its \
+                     segments and cannot be told to write them out: that would take {effect}"
                 ),
             ));
         }
@@ -111,7 +100,7 @@ impl<'a> Paths<'a> {
 
     fn postgresql(&self) -> SystemAdvice {
         let case = self.find(FileState::Initialised, IoMode::Buffered, Barrier::Fdatasync);
-        let mut advice = self.system(
+        let mut advice = system(
             "PostgreSQL",
             "WAL segments of 16 MB, zeroed (wal_init_zero) and recycled, page cache, fdatasync",
             case,
@@ -137,13 +126,13 @@ impl<'a> Paths<'a> {
             |(_, text)| format!("growing files instead: {text}"),
         );
         advice.settings.push(setting("wal_init_zero = on, wal_recycle = on", &kept));
-        if let (Some(knee), Some((p50_ns, _))) = (self.knee, advice.p50_p99_ns) {
+        let batching = self.knee.filter(|knee| *knee >= 2.0);
+        if let (Some(knee), Some((p50_ns, _))) = (batching, advice.p50_p99_ns) {
             advice.settings.push(setting(
                 &format!("commit_delay = {}", p50_ns / 2 / 1000),
                 &format!(
-                    "half a flush, in us, and only with commit_siblings met: batching pays up to about {:.0} \
-                     commits per flush",
-                    knee
+                    "half a flush, in us, and only with commit_siblings met: batching pays up to about {knee:.0} \
+                     commits per flush"
                 ),
             ));
         }
@@ -152,7 +141,7 @@ impl<'a> Paths<'a> {
 
     fn rocksdb(&self) -> SystemAdvice {
         let case = self.find(FileState::Append, IoMode::Buffered, Barrier::Fdatasync);
-        let mut advice = self.system(
+        let mut advice = system(
             "RocksDB",
             "a new WAL file that grows (fallocate keeps its size), page cache, fdatasync with sync = true",
             case,
@@ -175,7 +164,7 @@ impl<'a> Paths<'a> {
 
     fn innodb(&self) -> SystemAdvice {
         let case = self.find(FileState::Initialised, IoMode::Buffered, Barrier::Fsync);
-        let mut advice = self.system(
+        let mut advice = system(
             "InnoDB",
             "redo log files of fixed length, written out, page cache, fsync with \
              innodb_flush_log_at_trx_commit = 1",
@@ -197,7 +186,7 @@ impl<'a> Paths<'a> {
 
     fn redis(&self) -> SystemAdvice {
         let case = self.find(FileState::Append, IoMode::Buffered, Barrier::Fdatasync);
-        let mut advice = self.system(
+        let mut advice = system(
             "Redis",
             "an append-only file that grows, page cache, fdatasync with appendfsync always",
             case,
@@ -216,6 +205,17 @@ impl<'a> Paths<'a> {
             "acknowledges about a second of writes that a power cut takes",
         ));
         advice
+    }
+}
+
+fn system(name: &str, writes: &str, case: Option<&CaseResult>) -> SystemAdvice {
+    SystemAdvice {
+        system: name.to_owned(),
+        writes: writes.to_owned(),
+        case_id: case.map(|case| case.id.clone()),
+        p50_p99_ns: case.and_then(|case| case.commit.as_ref()).map(|c| (c.p50_ns, c.p99_ns)),
+        settings: Vec::new(),
+        thresholds: Vec::new(),
     }
 }
 

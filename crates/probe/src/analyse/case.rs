@@ -112,11 +112,20 @@ fn median_of(values: impl Iterator<Item = u64>) -> Option<f64> {
     median(&values)
 }
 
+/// Neighbouring slices resemble each other, so only a change that is both rare and large is told.
+const DRIFT_ALPHA: f64 = 0.001;
+const DRIFT_MIN_CHANGE: f64 = 0.25;
+
 /// Looks for a lasting change of level over the slices of all rounds, in order of time.
 fn drift(data: &RunData, id: &str) -> Option<Drift> {
     let slices: Vec<_> = series_of(data, id).collect();
     let levels: Vec<f64> = slices.iter().map(|slice| slice.p50_ns.max(1) as f64).collect();
-    let change = change_point(&levels, &ChangePointSettings::default())?;
+    let settings = ChangePointSettings {
+        alpha: DRIFT_ALPHA,
+        min_change: DRIFT_MIN_CHANGE,
+        ..ChangePointSettings::default()
+    };
+    let change = change_point(&levels, &settings)?;
     Some(Drift {
         at_ms: slices[change.index].at_ms,
         before_ns: change.before,

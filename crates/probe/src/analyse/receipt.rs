@@ -157,7 +157,7 @@ impl Evidence<'_> {
             return (ReceiptVerdict::NotAsked, reasons);
         }
         let (verdict, reason) = self.flushes(top, leaf);
-        reasons.push(reason);
+        reasons.extend(reason);
         // Too few flushes stay too few, whatever else was written.
         let judged_by_count = verdict == ReceiptVerdict::Absent;
         (if polluted && !judged_by_count { ReceiptVerdict::Polluted } else { verdict }, reasons)
@@ -179,39 +179,40 @@ impl Evidence<'_> {
         )]
     }
 
-    fn flushes(&self, top: &DeviceReceipt, leaf: &DeviceReceipt) -> (ReceiptVerdict, String) {
+    fn flushes(
+        &self,
+        top: &DeviceReceipt,
+        leaf: &DeviceReceipt,
+    ) -> (ReceiptVerdict, Option<String>) {
         let seen = format!("{:.2} flushes per barrier on {}", leaf.flushes, leaf.device);
         let fewest = expected_at_least(&self.planned.case);
         if leaf.flushes >= fewest && top.flushes >= fewest {
-            return (ReceiptVerdict::Issued, seen);
+            // The counts stand in the table; there is nothing to explain.
+            return (ReceiptVerdict::Issued, None);
         }
         let cache = self.leaf_device.and_then(|device| device.write_cache.as_deref());
         let fua = self.leaf_device.and_then(|device| device.fua) == Some(true);
         if cache == Some("write through") {
-            return (
-                ReceiptVerdict::Elided,
-                format!(
-                    "{seen}: the kernel takes {} for write-through and sends no flushes; safe only if \
-                     that is true of the drive",
-                    leaf.device
-                ),
+            let reason = format!(
+                "{seen}: the kernel takes {} for write-through and sends no flushes; safe only if \
+                 that is true of the drive",
+                leaf.device
             );
+            return (ReceiptVerdict::Elided, Some(reason));
         }
         if fua && may_use_fua(&self.planned.case) && leaf.writes >= fewest {
             return (
                 ReceiptVerdict::FuaPossible,
-                format!(
+                Some(format!(
                     "{seen}: the device offers FUA, and such writes carry it instead of a flush"
-                ),
+                )),
             );
         }
-        (
-            ReceiptVerdict::Absent,
-            format!(
-                "{seen}, where at least {fewest:.2} would show that every barrier arrived: barriers \
-                 reached no device"
-            ),
-        )
+        let reason = format!(
+            "{seen}, where at least {fewest:.2} would show that every barrier arrived: barriers \
+             reached no device"
+        );
+        (ReceiptVerdict::Absent, Some(reason))
     }
 }
 

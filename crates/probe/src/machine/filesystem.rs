@@ -6,6 +6,7 @@ use highwater_report::machine::Filesystem;
 use highwater_sys::file::File;
 use highwater_sys::fsinfo;
 
+use crate::disk::chain::read_line;
 use crate::disk::mounts::Mount;
 use crate::error::ProbeError;
 
@@ -53,8 +54,8 @@ fn journal(mount: &Mount, options: &[String]) -> Option<String> {
     match mount.kind.as_str() {
         "ext3" | "ext4" => {
             let name = device_name(mount)?;
-            // The kernel shows the journal's thread only where there is a journal.
-            if !Path::new(&format!("/sys/fs/ext4/{name}/journal_task")).exists() {
+            let journal_thread = read_line(Path::new(&format!("/sys/fs/ext4/{name}/journal_task")));
+            if journal_thread.as_deref() == Some("<none>") {
                 return Some("none".to_owned());
             }
             let mode = options.iter().find(|option| option.starts_with("data="));

@@ -16,7 +16,9 @@ use super::readback::{self, Expected};
 use super::single::{self, Ops};
 use super::target::Target;
 use super::trace::{run_delay_ns, to_usize};
-use super::{FileShape, Measured, Pattern, Schedule, Surroundings, Trace, Witness, prepare};
+use super::{
+    FileShape, Measured, Pattern, Schedule, Surroundings, Trace, Witness, prepare, slots_of,
+};
 use crate::error::CaseError;
 use crate::work_dir::CaseDir;
 
@@ -31,11 +33,12 @@ pub fn run_one_file(
     let file = prepare::file(&path, case, planned.capacity)?;
     let setup_barriers = prepare::BARRIERS_PER_FILE + prepare::settle(dir.path())?;
     let pattern = Pattern { seed: around.seed, block: to_usize(case.block) };
-    let slots = (planned.capacity / case.block).max(1);
+    let slots = slots_of(planned);
     let open = Open { file: &file, case, pattern, slots, memory_align: around.memory_align };
     let warmup = Schedule { interval: None, ..Schedule::new(case, 0, planned.warmup) };
     let warm = open.run_alone(&warmup, around.stop)?;
-    let before = FileShape::of(&file)?;
+    let first = planned.warmup % slots * case.block;
+    let before = FileShape::of(&file, first)?;
     let schedule = Schedule::new(case, planned.warmup, planned.iterations);
     let witness = Witness::begin(around.chain);
     let trace = if case.writers > 1 {
@@ -44,7 +47,7 @@ pub fn run_one_file(
         open.run_alone(&schedule, around.stop)?
     };
     let (counters, others) = witness.end();
-    let after = FileShape::of(&file)?;
+    let after = FileShape::of(&file, first)?;
     let records = planned.warmup + planned.iterations;
     let readback_records = readback::check(&path, &Expected { pattern, records, slots })?;
     Ok(Measured {

@@ -77,7 +77,7 @@ fn create(path: &Path, case: &Case) -> SysResult<()> {
 
 fn shape(path: &Path) -> Result<FileShape, CaseError> {
     let file = File::open_read(path).map_err(|error| CaseError::Failed(error.to_string()))?;
-    FileShape::of(&file)
+    FileShape::of(&file, 0)
 }
 
 /// Writes one record to each file; gives the time this took, ns.

@@ -18,9 +18,9 @@ mod trace;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use highwater_report::case::Sharing;
+use highwater_report::case::{FileState, Sharing};
 use highwater_report::data::PlannedCase;
-use highwater_sys::extent::extents;
+use highwater_sys::extent::{Extent, extents};
 use highwater_sys::file::File;
 use highwater_sys::time;
 
@@ -77,7 +77,8 @@ pub struct FileShape {
     pub extents: Option<u64>,
     /// Bytes in unwritten extents.
     pub unwritten: Option<u64>,
-    /// Physical position of the first block, bytes.
+    /// Physical position of the first block that measured writes go to, bytes; absent while it has
+    /// none. Warm-up has moved the blocks before it where the file system copies on write.
     pub first_block: Option<u64>,
 }
 
@@ -100,18 +101,32 @@ pub fn run(
     }
 }
 
+/// Records that go into one file of a case before the next would go to its start again. An appended
+/// file has no such end: what `capacity` says is only how much the other states prepare.
+fn slots_of(planned: &PlannedCase) -> u64 {
+    match planned.case.state {
+        FileState::Append => planned.warmup.saturating_add(planned.iterations).max(1),
+        FileState::Allocated | FileState::Initialised => {
+            (planned.capacity / planned.case.block).max(1)
+        }
+    }
+}
+
 impl FileShape {
-    /// Looks at a file, without asking for anything to be synced.
-    fn of(file: &File) -> Result<Self, CaseError> {
+    /// Looks at a file whose measured writes begin at offset `first`, without asking for anything to
+    /// be synced.
+    fn of(file: &File, first: u64) -> Result<Self, CaseError> {
         let eof = file.len().map_err(|error| CaseError::Failed(error.to_string()))?;
         let Ok(found) = extents(file) else { return Ok(Self { eof, ..Self::default() }) };
         let unwritten = found.iter().filter(|extent| extent.unwritten).map(|extent| extent.len);
-        let placed = found.first().filter(|first| first.logical == 0 && !first.unknown_location);
+        let holds =
+            |extent: &&Extent| (extent.logical..extent.logical + extent.len).contains(&first);
+        let placed = found.iter().find(holds).filter(|extent| !extent.unknown_location);
         Ok(Self {
             eof,
             extents: u64::try_from(found.len()).ok(),
             unwritten: Some(unwritten.sum()),
-            first_block: placed.map(|first| first.physical),
+            first_block: placed.map(|extent| extent.physical + (first - extent.logical)),
         })
     }
 }

@@ -9,7 +9,9 @@ use highwater_sys::file::File;
 use super::group::Open;
 use super::readback::{self, Expected};
 use super::trace::to_usize;
-use super::{FileShape, Measured, Pattern, Schedule, Surroundings, Trace, Witness, prepare};
+use super::{
+    FileShape, Measured, Pattern, Schedule, Surroundings, Trace, Witness, prepare, slots_of,
+};
 use crate::error::CaseError;
 use crate::work_dir::CaseDir;
 
@@ -27,7 +29,7 @@ pub fn run(
     }
     let setup_barriers = writers * prepare::BARRIERS_PER_FILE + prepare::settle(dir.path())?;
     let pattern = Pattern { seed: around.seed, block: to_usize(case.block) };
-    let slots = (planned.capacity / case.block).max(1);
+    let slots = slots_of(planned);
     let each = (planned.iterations / writers).max(1);
     let open = |file| Open { file, case, pattern, slots, memory_align: around.memory_align };
     let warmup = Schedule { interval: None, ..Schedule::new(case, 0, planned.warmup) };
@@ -36,14 +38,15 @@ pub fn run(
         warmup_barriers += open(file).run_alone(&warmup, around.stop)?.barriers;
     }
     let first = files.first().expect("at least one writer");
-    let before = FileShape::of(first)?;
+    let first_offset = planned.warmup % slots * case.block;
+    let before = FileShape::of(first, first_offset)?;
     let mut schedule = Schedule::new(case, planned.warmup, each);
     // Each writer takes its share of the total rate.
     schedule.interval = schedule.interval.map(|interval| interval * case.writers);
     let witness = Witness::begin(around.chain);
     let trace = run_side_by_side(&files, &open, &schedule, around)?;
     let (counters, others) = witness.end();
-    let after = FileShape::of(first)?;
+    let after = FileShape::of(first, first_offset)?;
     let expected = Expected { pattern, records: planned.warmup + each, slots };
     let mut readback_records = 0;
     for index in 0..writers {

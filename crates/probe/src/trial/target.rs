@@ -71,7 +71,7 @@ enum Way {
     /// pwritev2 with `RWF_DSYNC`.
     Dsync(AlignedBuf),
     /// The last write of a commit is linked to its fdatasync.
-    Linked(LinkedWriter),
+    Linked(Box<LinkedWriter>),
 }
 
 impl<'f> Target<'f> {
@@ -81,7 +81,7 @@ impl<'f> Target<'f> {
     /// When `io_uring` is asked for and not offered.
     pub fn new(file: &'f File, case: &Case, buffer: AlignedBuf, slots: u64) -> SysResult<Self> {
         let way = match case.barrier {
-            Barrier::Uring => Way::Linked(LinkedWriter::new(buffer)?),
+            Barrier::Uring => Way::Linked(Box::new(LinkedWriter::new(buffer)?)),
             Barrier::RwfDsync => Way::Dsync(buffer),
             _ => Way::Plain(buffer),
         };

@@ -1,0 +1,99 @@
+//! The project's own commands: what continuous integration runs, and each part of it alone.
+//!
+//! Start at `ci` (the steps and their order); `tidy`, `layers` and `browser` are the checks that
+//! no other tool makes, `accuracy` is a measurement run by hand. `workspace` knows where things lie. Nothing here is shipped.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this program talks to people")]
+
+mod accuracy;
+mod browser;
+mod ci;
+mod layers;
+mod report;
+mod tidy;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::report::StepReport;
+use crate::workspace::Workspace;
+
+/// The project's own commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run every check, as continuous integration does; ends with `N passed, N failed`.
+    Ci {
+        /// Run only these steps and what they need.
+        #[arg(long, value_delimiter = ',', value_name = "STEP")]
+        only: Vec<ci::Step>,
+    },
+    /// Check sizes, headers, links, words, invariant numbers and what must not be committed.
+    Tidy {
+        /// Also list source files that have outgrown the comfortable size.
+        #[arg(long)]
+        verbose: bool,
+    },
+    /// Check who imports whom, and which crates may use which outside libraries.
+    Layers,
+    /// Load report pages in headless Chromium and look at how they come out.
+    Browser {
+        /// Pages to load.
+        #[arg(required = true, value_name = "PAGE.html")]
+        pages: Vec<PathBuf>,
+    },
+    /// Measure the same commits with fio and with highwater, interleaved, and compare.
+    Accuracy {
+        /// Directory to measure in.
+        directory: PathBuf,
+        /// Pairs of runs per case.
+        #[arg(long, default_value_t = 7)]
+        pairs: u32,
+        /// Commits per run.
+        #[arg(long, default_value_t = 4000)]
+        commits: u32,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the command; false means that a check failed.
+fn run(arguments: &Arguments) -> anyhow::Result<bool> {
+    let workspace = Workspace::find()?;
+    let report = match &arguments.command {
+        Command::Ci { only } => return ci::run(&workspace, only),
+        Command::Tidy { verbose } => {
+            let outcome = tidy::check(&workspace)?;
+            if *verbose {
+                outcome.long_files.iter().for_each(|line| println!("{line}"));
+            }
+            StepReport::from_findings(outcome.findings)
+        }
+        Command::Layers => StepReport::from_findings(layers::check(&workspace.metadata)),
+        Command::Browser { pages } => browser::check(&workspace, pages)?,
+        Command::Accuracy { directory, pairs, commits } => {
+            accuracy::check(&workspace, directory, *pairs, *commits)?
+        }
+    };
+    report.notes.iter().for_each(|note| println!("{note}"));
+    println!("{}", report.verdict);
+    Ok(report.verdict == report::Verdict::Passed)
+}
