@@ -1,7 +1,8 @@
 //! The project's own commands: what continuous integration runs, and each part of it alone.
 //!
 //! Start at `ci` (the steps and their order); `tidy`, `layers` and `browser` are the checks that
-//! no other tool makes, `accuracy` is a measurement run by hand. `workspace` knows where things lie. Nothing here is shipped.
+//! no other tool makes, `accuracy` is a measurement run by hand. `workspace` knows where things
+//! lie. Nothing here is shipped.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this program talks to people")]
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use highwater_probe::analyse::compare::Measure;
@@ -90,7 +91,7 @@ pub struct BenchArgs {
     /// Directory to measure in; its file system and disk are what is measured
     pub directory: PathBuf,
     /// Named slice
-    #[arg(long, default_value = "custom", value_parser = clap::builder::PossibleValuesParser::new(Preset::NAMES))]
+    #[arg(long, default_value = "custom", value_parser = PossibleValuesParser::new(Preset::NAMES))]
     pub preset: String,
     /// File states: append, allocated, initialised
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
@@ -98,14 +99,16 @@ pub struct BenchArgs {
     /// I/O modes: buffered, direct
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub io: Vec<IoMode>,
-    /// Barriers: `fsync`, `fdatasync`, `syncfs`, `o_sync`, `o_dsync`, `rwf_dsync`, `uring`; NOT DURABLE:
-    /// `sync_file_range`, `none`
+    /// Barriers: `fsync`, `fdatasync`, `syncfs`, `o_sync`, `o_dsync`, `rwf_dsync`, `uring`; NOT
+    /// DURABLE: `sync_file_range`, `none`
     #[arg(long, value_delimiter = ',', value_name = "LIST", alias = "methods")]
     pub barrier: Vec<Barrier>,
     /// Bytes per write, as in 4K,64K
-    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = units::parse_bytes, alias = "block-sizes")]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = units::parse_bytes)]
+    #[arg(alias = "block-sizes")]
     pub block: Vec<u64>,
-    /// A barrier after so many writes (100), after so many bytes (64KiB), only at the `end`, or `never`
+    /// A barrier after so many writes (100), after so many bytes (64KiB), only at the `end`, or
+    /// `never`
     #[arg(long, value_delimiter = ',', value_name = "LIST", alias = "sync-every")]
     pub every: Vec<Every>,
     /// Threads that write
@@ -124,7 +127,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N")]
     pub iterations: Option<u64>,
     /// Bytes per case and round, instead of a number of writes
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with = "iterations")]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    #[arg(conflicts_with = "iterations")]
     pub total: Option<u64>,
     /// Unmeasured writes before them
     #[arg(long, value_name = "N")]

@@ -1,7 +1,7 @@
 //! The `highwater` binary: arguments in, exit code out.
 //!
-//! `args` says what can be typed, `commands` what each word does, `progress` and `output` how people
-//! see it. Everything that measures or decides is in the libraries.
+//! `args` says what can be typed, `commands` what each word does, `progress` and `output` how
+//! people see it. Everything that measures or decides is in the libraries.
 #![expect(clippy::print_stderr, reason = "the binary is where printing happens")]
 
 mod args;

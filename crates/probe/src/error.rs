@@ -81,7 +81,7 @@ pub enum CaseError {
 }
 
 impl CaseError {
-    /// A failure while the file was being prepared: refusals there mean that the path is not offered.
+    /// A failure while the file was being prepared: a refusal there means a path not offered.
     pub fn in_setup(error: &SysError) -> Self {
         if error.is_unsupported() {
             Self::Unsupported(error.to_string())

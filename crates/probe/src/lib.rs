@@ -1,8 +1,9 @@
 //! The instruments: what a durable write costs here, and which write path to use.
 //!
 //! Walk: `site` (where), `preset` and `tour` (what), `plan` (judged beforehand), `runner` (rounds),
-//! `trial` (one case once: the timed loops), `record` (rows), `analyse` (what the rows say), `advice`.
-//! `disk` and `machine` give the surroundings, `work_dir` the place that vanishes afterwards.
+//! `trial` (one case once: the timed loops), `record` (rows), `analyse` (what the rows say),
+//! `advice`. `disk` and `machine` give the surroundings, `work_dir` the place that vanishes
+//! afterwards.
 
 pub mod advice;
 pub mod analyse;

@@ -109,7 +109,8 @@ fn does_not_fit(case: &Case, fitted: &Fitted, capacity: u64, at_end: AtEnd) -> O
         return None;
     }
     Some(format!(
-        "needs {} for warm-up and measured writes, and the file holds {}: give --capacity {} or fewer --iterations",
+        "needs {} for warm-up and measured writes, and the file holds {}: give --capacity {} or \
+         fewer --iterations",
         units::bytes_exact(fitted.needed_bytes),
         units::bytes_exact(capacity),
         units::bytes_exact(fitted.needed_bytes),
@@ -138,8 +139,8 @@ fn impossible_files(case: &Case) -> Option<String> {
     let batch = matches!(case.barrier, Barrier::Fsync | Barrier::Fdatasync | Barrier::Syncfs);
     if !batch || case.io == IoMode::Direct || case.every != Every::Writes(1) {
         return Some(
-            "many files are written through the page cache and made durable as one batch, by fsync, \
-             fdatasync or syncfs"
+            "many files are written through the page cache and made durable as one batch, by \
+             fsync, fdatasync or syncfs"
                 .to_owned(),
         );
     }
@@ -221,8 +222,8 @@ impl Plan {
         let (peak, free) = (self.peak_bytes(), site.machine.filesystem.free_bytes);
         if peak.saturating_add(SPARE_BYTES) > free {
             return Err(ProbeError::TooLarge(format!(
-                "the largest case needs {} and {} stay spare, and {} has {} free: free some space, or \
-                 choose smaller cases",
+                "the largest case needs {} and {} stay spare, and {} has {} free: free some space, \
+                 or choose smaller cases",
                 units::bytes_human(peak),
                 units::bytes_human(SPARE_BYTES),
                 site.dir.display(),

@@ -160,7 +160,7 @@ impl<'a> Runner<'a> {
         !enough && !self.interrupted && !self.has_failed()
     }
 
-    /// After a failed write or barrier nothing more is measured: the disk's word has lost its worth.
+    /// After a failed write or barrier nothing more is measured: the disk's word is worthless now.
     fn has_failed(&self) -> bool {
         self.stopped.values().any(|reason| matches!(reason, StopReason::Failed(_)))
     }
@@ -293,8 +293,8 @@ fn surroundings_warnings() -> Vec<String> {
     const BUSY_PERCENT: f64 = 20.0;
     match host::cpu_pressure_percent() {
         Some(percent) if percent > BUSY_PERCENT => vec![format!(
-            "some task waited for a CPU in {percent:.0} % of the last 10 s: 4 ms steps in the times may \
-             be scheduler ticks, not the disk"
+            "some task waited for a CPU in {percent:.0} % of the last 10 s: 4 ms steps in the \
+             times may be scheduler ticks, not the disk"
         )],
         _ => Vec::new(),
     }

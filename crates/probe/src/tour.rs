@@ -112,8 +112,7 @@ fn stops(site: &Site) -> Stops {
         cases.push(("batch", Case { every: Every::Writes(writes), ..batched }));
     }
     for writers in [1, 4, 16, 64] {
-        let sharing = if writers == 1 { Sharing::Own } else { Sharing::Shared };
-        cases.push(("writers", Case { writers, sharing, ..best }));
+        cases.push(("writers", Case { writers, sharing: Sharing::Shared, ..best }));
     }
     Stops {
         groups: vec![
@@ -126,8 +125,8 @@ fn stops(site: &Site) -> Stops {
     }
 }
 
-/// Every state, I/O mode and separate barrier, the fused and linked ones along the likely best path,
-/// and the unsynced baseline.
+/// Every state, I/O mode and separate barrier, the fused and linked ones along the likely best
+/// path, and the unsynced baseline.
 fn path_cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for state in FileState::ALL {

@@ -24,9 +24,13 @@ pub struct ParseCaseError {
 
 /// Declares a dimension with a fixed list of values and one text form for each.
 macro_rules! dimension {
-    ($(#[$meta:meta])* $name:ident, $what:literal, { $($(#[$vmeta:meta])* $variant:ident => $text:literal),+ $(,)? }) => {
+    (
+        $(#[$meta:meta])* $name:ident, $what:literal,
+        { $($(#[$vmeta:meta])* $variant:ident => $text:literal),+ $(,)? }
+    ) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Serialize, Deserialize, JsonSchema)]
         pub enum $name { $($(#[$vmeta])* #[serde(rename = $text)] $variant),+ }
 
         impl $name {

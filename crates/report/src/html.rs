@@ -122,7 +122,8 @@ fn grid(table: &Table, name: &str) -> Markup {
                 } }
                 tbody {
                     @for row in &table.rows {
-                        tr { @for (index, (cell, column)) in row.iter().zip(&table.columns).enumerate() {
+                        @let cells = row.iter().zip(&table.columns).enumerate();
+                        tr { @for (index, (cell, column)) in cells {
                             @if index == 0 {
                                 th scope="row" class=[tone_class(cell.tone)] { (cell_text(cell)) }
                             } @else {

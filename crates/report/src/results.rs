@@ -106,6 +106,37 @@ pub struct CaseResult {
     pub drift: Option<Drift>,
 }
 
+impl CaseResult {
+    /// Makes the result of a case that the run ended before: a name and no numbers.
+    pub fn without_numbers(id: String, group: String, case: Case) -> Self {
+        Self {
+            id,
+            group,
+            label: case.to_string(),
+            case,
+            status: CaseStatus::NotRun,
+            reason: None,
+            durable: case.promises_durability(),
+            rounds: 0,
+            commit: None,
+            write: None,
+            barrier: None,
+            round_p50_range_ns: None,
+            commits_per_second: None,
+            records_per_second: None,
+            mib_per_second: None,
+            acks_per_barrier: None,
+            records_at_risk: None,
+            trial_ms: Vec::new(),
+            dirty_ms: None,
+            receipt: None,
+            attribution: None,
+            modes: Vec::new(),
+            drift: None,
+        }
+    }
+}
+
 /// What the receipt says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

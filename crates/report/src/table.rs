@@ -236,8 +236,9 @@ pub fn receipt_grid(results: &Results) -> Table {
         table.note(format!("no receipt was taken for {} measured cases", units::count(without)));
     }
     table.note(
-        "per barrier, and per write for cases without one; depth: mean requests in flight; flush \
-         and write: mean time of one, a dash where none was counted",
+        "per barrier, and per write for cases without one; writes: the kernel counts the request \
+         that carries a flush as one more; depth: mean requests in flight; flush and write: mean \
+         time of one, a dash where none was counted",
     );
     if results.cases.iter().filter_map(|case| case.receipt.as_ref()).any(leaf_agrees) {
         table.note("the disk below counted the same where it has no row of its own");

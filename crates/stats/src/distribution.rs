@@ -38,7 +38,8 @@ pub(crate) fn student_two_sided(confidence: f64, freedom: usize) -> f64 {
     (freedom as f64).sqrt() * f64::midpoint(low, high).tan()
 }
 
-/// Computes the probability of Student's t within -t and t, given the angle atan(t / sqrt(freedom)).
+/// Computes the probability of Student's t within -t and t, given the angle
+/// atan(t / sqrt(freedom)).
 ///
 /// Source: Abramowitz and Stegun 26.7.3 and 26.7.4, finite sums for whole degrees of freedom.
 fn student_within(angle: f64, freedom: usize) -> f64 {

@@ -1,8 +1,8 @@
 //! A histogram as bytes: `samples/*.hdr`.
 //!
-//! The body is `HdrHistogram`'s own V2 format, compressed, so every HDR tool reads it. Behind it, where
-//! those tools stop reading, a trailer keeps the exact extremes that buckets would round; without
-//! a trailer the ends of the outermost buckets stand in.
+//! The body is `HdrHistogram`'s own V2 format, compressed, so every HDR tool reads it. Behind it,
+//! where those tools stop reading, a trailer keeps the exact extremes that buckets would round;
+//! without a trailer the ends of the outermost buckets stand in.
 //!
 //! Bytes come from disk and may be anything, so they are checked in full before the library's
 //! reader, which trusts lengths and counts, sees them.

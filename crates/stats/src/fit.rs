@@ -3,11 +3,12 @@
 //! Batch sizes span 1 to 1000, and times vary in proportion to themselves: 5 % of the time of 1000
 //! writes is more than the whole fixed cost. Plain least squares would fit the largest batches and
 //! leave the intercept to their noise. So it is the relative error that is made small: each squared
-//! residual is divided by the square of the fitted time, which starts as the measured one (on its own
-//! that would favour points that happen to be low) and is refined a few times.
+//! residual is divided by the square of the fitted time, which starts as the measured one (on its
+//! own that would favour points that happen to be low) and is refined a few times.
 //!
 //! A round hit by a stall would still bend the line, so residuals beyond 1.345 times their usual
-//! size count linearly, not squared (Huber 1964: 95 % as sharp as least squares when there are no outliers).
+//! size count linearly, not squared (Huber 1964: 95 % as sharp as least squares when there are no
+//! outliers).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

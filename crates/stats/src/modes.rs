@@ -139,8 +139,8 @@ impl Density {
 
     /// The valleys, upwards.
     ///
-    /// One walk: remember the highest bin; once a bin lies deep enough below it, remember the lowest
-    /// since; once a bin rises high enough above that one, the valley is real.
+    /// One walk: remember the highest bin; once a bin lies deep enough below it, remember the
+    /// lowest since; once a bin rises high enough above that one, the valley is real.
     fn cuts(&self) -> Vec<Cut> {
         let mut cuts = Vec::new();
         let (mut peak, mut valley): (f64, Option<(usize, f64)>) = (0.0, None);

@@ -1,7 +1,7 @@
 //! How sizes, times and rates are read and written.
 //!
-//! Sizes come in powers of 1024 (KiB, MiB, GiB, TiB; K, M, G, T for short), times and rates in powers
-//! of 1000. What people read has three significant digits; what programs read back is exact.
+//! Sizes come in powers of 1024 (KiB, MiB, GiB, TiB; K, M, G, T for short), times and rates in
+//! powers of 1000. What people read has three significant digits; what programs read back is exact.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ const DASH: &str = "-";
 /// are powers of 1024. Letter case does not matter, a space before the unit is allowed.
 ///
 /// # Errors
-/// No whole number at the start, an unknown unit, one of `KB`, `MB`, `GB`, `TB` (which mean 1000 to some
-/// and 1024 to others), or more than 64 bits.
+/// No whole number at the start, an unknown unit, one of `KB`, `MB`, `GB`, `TB` (which mean 1000 to
+/// some and 1024 to others), or more than 64 bits.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     let trimmed = text.trim();
     let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();

@@ -8,8 +8,8 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::error::{SysError, SysResult, last_error, named};
 
-/// `O_DSYNC` as the kernel defines it: rustix gives its `OFlags::DSYNC` the value of `O_SYNC`, which
-/// would make every such write wait for all metadata too.
+/// `O_DSYNC` as the kernel defines it: rustix gives its `OFlags::DSYNC` the value of `O_SYNC`,
+/// which would make every such write wait for all metadata too.
 const O_DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC.cast_unsigned());
 
 /// How a new file is opened.
@@ -48,7 +48,7 @@ pub struct File {
 }
 
 impl File {
-    /// Creates a file that does not exist yet, readable and writable by its owner.
+    /// Creates a file that does not exist yet (M2), readable and writable by its owner.
     ///
     /// # Errors
     /// `EEXIST` when something of that name exists, a dangling link included; `EINVAL` when the
@@ -245,6 +245,7 @@ mod tests {
 
     #[test]
     fn an_existing_file_is_never_opened_by_create_new() {
+        // M2
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, b"kept").unwrap();

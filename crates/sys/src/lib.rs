@@ -15,6 +15,7 @@ pub mod extent;
 pub mod file;
 pub mod fsinfo;
 pub mod process;
+pub mod published;
 pub mod time;
 pub mod uring;
 

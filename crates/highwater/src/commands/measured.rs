@@ -1,4 +1,4 @@
-//! What `probe` and `bench` share: the place, the run directory, the rounds, what is left and shown.
+//! What `probe` and `bench` share: the place, the run directory, the rounds, what stays and shows.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -124,7 +124,8 @@ fn announce(ready: &Ready<'_>, run_dir: &RunDir) {
     let refused = plan.cases.len() - plan.runnable().count();
     let refused = if refused > 0 { format!(", {refused} refused") } else { String::new() };
     eprintln!(
-        "{} cases{refused}, up to {} rounds; writes up to {} below {} ({} at once, {} free); run directory {}",
+        "{} cases{refused}, up to {} rounds; writes up to {} below {} ({} at once, {} free); run \
+         directory {}",
         plan.runnable().count(),
         plan.settings.rounds,
         units::bytes_human(plan.total_bytes()),

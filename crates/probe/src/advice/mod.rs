@@ -1,8 +1,8 @@
 //! Which write path to use here, how much it gains, and what it rests on.
 //!
-//! Advice is given for runs that hold a section of write paths; it is refused, with the reason, where
-//! barriers reach no medium. `path` chooses, `systems` says what the numbers mean for well-known
-//! systems, `profile` writes the choice as settings.
+//! Advice is given for runs that hold a section of write paths; it is refused, with the reason,
+//! where barriers reach no medium. `path` chooses, `systems` says what the numbers mean for
+//! well-known systems, `profile` writes the choice as settings.
 
 mod path;
 pub mod profile;
@@ -69,6 +69,7 @@ pub fn give(data: &RunData, results: &Results) -> Option<Advice> {
     })
 }
 
+/// M8: the reasons why no advice may be given.
 fn refusals(data: &RunData, durable: &[&CaseResult]) -> Vec<String> {
     let mut reasons = refusal::reasons(&data.manifest.machine);
     let fastest = durable.iter().filter_map(|case| case.commit.as_ref()).map(|c| c.p50_ns).min();
@@ -78,8 +79,8 @@ fn refusals(data: &RunData, durable: &[&CaseResult]) -> Vec<String> {
     };
     if durable.iter().all(absent) {
         reasons.push(
-            "no barrier of any path reached the device: nothing measured here was durable. Look for \
-             `nobarrier`, or a hypervisor that drops flushes."
+            "no barrier of any path reached the device: nothing measured here was durable. Look \
+             for `nobarrier`, or a hypervisor that drops flushes."
                 .to_owned(),
         );
     }

@@ -79,7 +79,8 @@ pub fn reasons(data: &RunData, paths: &[&CaseResult], chosen: &CaseResult) -> Ve
             Verdict::Faster | Verdict::Slower => format!("takes {}", change(ratio.ratio)),
         };
         sentences.push(format!(
-            "{what} instead of {instead} {answer} (ratio {:.3}, {:.0} % interval {:.3} to {:.3}, {} rounds).",
+            "{what} instead of {instead} {answer} (ratio {:.3}, {:.0} % interval {:.3} to {:.3}, \
+             {} rounds).",
             ratio.ratio,
             ratio.confidence * 100.0,
             ratio.low,

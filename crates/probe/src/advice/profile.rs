@@ -93,8 +93,9 @@ impl Profile {
     pub fn to_toml(&self) -> String {
         let body = toml::to_string(self).expect("a profile holds nothing that TOML cannot say");
         format!(
-            "# The write path that `highwater probe` advises for this disk. Valid for the disk, file \
-             system\n# and mount options it was measured on; measure again after changing any of them.\n{body}"
+            "# The write path that `highwater probe` advises for this disk. Valid for the disk, \
+             file system\n# and mount options it was measured on; measure again after changing any \
+             of them.\n{body}"
         )
     }
 }

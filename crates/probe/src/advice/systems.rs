@@ -90,8 +90,8 @@ impl<'a> Paths<'a> {
             advice.settings.push(setting(
                 "--wal-dir on this disk",
                 &format!(
-                    "a disk of its own keeps other writers' flushes out of the tail. etcd reserves its \
-                     segments and cannot be told to write them out: that would take {effect}"
+                    "a disk of its own keeps other writers' flushes out of the tail. etcd reserves \
+                     its segments and cannot be told to write them out: that would take {effect}"
                 ),
             ));
         }
@@ -110,8 +110,8 @@ impl<'a> Paths<'a> {
             Some((found, text)) if found.verdict == Verdict::Faster => setting(
                 "wal_sync_method = fdatasync",
                 &format!(
-                    "open_datasync would only pay with direct I/O ({text}), which debug_io_direct = wal \
-                     offers for tests alone"
+                    "open_datasync would only pay with direct I/O ({text}), which debug_io_direct \
+                     = wal offers for tests alone"
                 ),
             ),
             Some((_, text)) => {
@@ -131,8 +131,8 @@ impl<'a> Paths<'a> {
             advice.settings.push(setting(
                 &format!("commit_delay = {}", p50_ns / 2 / 1000),
                 &format!(
-                    "half a flush, in us, and only with commit_siblings met: batching pays up to about {knee:.0} \
-                     commits per flush"
+                    "half a flush, in us, and only with commit_siblings met: batching pays up to \
+                     about {knee:.0} commits per flush"
                 ),
             ));
         }
@@ -143,7 +143,8 @@ impl<'a> Paths<'a> {
         let case = self.find(FileState::Append, IoMode::Buffered, Barrier::Fdatasync);
         let mut advice = system(
             "RocksDB",
-            "a new WAL file that grows (fallocate keeps its size), page cache, fdatasync with sync = true",
+            "a new WAL file that grows (fallocate keeps its size), page cache, fdatasync with sync \
+             = true",
             case,
         );
         let recycled = self.find(FileState::Initialised, IoMode::Buffered, Barrier::Fdatasync);
@@ -195,7 +196,8 @@ impl<'a> Paths<'a> {
             advice.settings.push(setting(
                 "appendfsync always",
                 &format!(
-                    "costs {} at the median for each event-loop turn with writes; pipelining shares it",
+                    "costs {} at the median for each event-loop turn with writes; pipelining \
+                     shares it",
                     units::duration_ns(p50_ns)
                 ),
             ));

@@ -17,7 +17,7 @@ use highwater_stats::fit_line;
 use crate::advice;
 use crate::runner::rounds_of;
 
-/// Derives everything from a run's data.
+/// Derives everything from a run's data, and from nothing else (M10).
 pub fn results(data: &RunData) -> Results {
     let manifest = &data.manifest;
     let cases: Vec<CaseResult> =

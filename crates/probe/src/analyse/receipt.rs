@@ -144,8 +144,8 @@ impl Evidence<'_> {
         let polluted = !reasons.is_empty();
         let (Some(top), Some(leaf)) = (top, leaf) else {
             reasons.push(
-                "no device with flush counters was found below this file system: nothing shows what \
-                 reached it"
+                "no device with flush counters was found below this file system: nothing shows \
+                 what reached it"
                     .to_owned(),
             );
             return (ReceiptVerdict::NoCounters, reasons);
@@ -216,15 +216,16 @@ impl Evidence<'_> {
     }
 }
 
-/// Fewest flushes per barrier that show that barriers arrived. Barriers of several threads may share
-/// a flush: a device has one in flight, and whoever waits meanwhile is served by the next.
+/// Fewest flushes per barrier that show that barriers arrived. Barriers of several threads may
+/// share a flush: a device has one in flight, and whoever waits meanwhile is served by the next.
 fn expected_at_least(case: &Case) -> f64 {
     let independent = case.writers > 1 && (case.sharing == Sharing::Own || case.files > 1);
     let group_of_fused = case.writers > 1 && !independent && case.barrier.is_part_of_write();
     if independent || group_of_fused || case.barrier == Barrier::Uring && case.writers > 1 {
         ALL / f64::from(case.writers)
     } else if case.files > 1 && case.barrier != Barrier::Syncfs {
-        // A journal commit for one file can cover the next ones: their fdatasync finds nothing to do.
+        // A journal commit for one file can cover the next ones, whose fdatasync then has nothing
+        // to do.
         1.0 / f64::from(case.files)
     } else {
         ALL

@@ -244,6 +244,7 @@ fn a_simpler_path_that_is_as_fast_is_preferred() {
 
 #[test]
 fn no_verdict_is_given_where_it_would_be_a_lie() {
+    // M8
     let measured = || {
         MadeUp::new().case(APPEND_FSYNC, 300, 1.0).case(
             initialised(IoMode::Direct, Barrier::Fdatasync),
@@ -339,6 +340,17 @@ fn a_run_is_no_different_from_itself_and_a_slower_one_is_found() {
     assert_eq!(verdict(300), Verdict::NoDifference);
     assert_eq!(verdict(400), Verdict::Slower);
     assert_eq!(verdict(200), Verdict::Faster);
+}
+
+#[test]
+fn the_same_data_gives_the_same_results_to_the_byte() {
+    // M10
+    let run = MadeUp::new().case(APPEND_FSYNC, 300, 2.0).case(
+        initialised(IoMode::Direct, Barrier::Fdatasync),
+        100,
+        1.0,
+    );
+    assert_eq!(format!("{:?}", run.results()), format!("{:?}", run.results()));
 }
 
 #[test]

@@ -119,7 +119,8 @@ fn waited_for_cpu(data: &RunData, measured: &[&CaseResult]) -> Option<Warning> {
             case.label,
             and_more(others.len())
         ),
-        "CPUs are busy with other work: the tail shows the scheduler, not the disk. Measure when idle.",
+        "CPUs are busy with other work: the tail shows the scheduler, not the disk. Measure when \
+         idle.",
     ))
 }
 
@@ -143,8 +144,8 @@ fn drifted(measured: &[&CaseResult]) -> Option<Warning> {
             drift.at_ms / 1e3,
             and_more(others.len())
         ),
-        "Look at the time series: burst credits, a full write cache, throttling or other load look like \
-         this. Run longer, and size for the slower level.",
+        "Look at the time series: burst credits, a full write cache, throttling or other load look \
+         like this. Run longer, and size for the slower level.",
     ))
 }
 

@@ -220,6 +220,53 @@ mod tests {
         assert_eq!(chosen("none"), "none");
     }
 
+    /// Makes a device directory as sysfs has them.
+    fn device(root: &Path, path: &str, marks: &[&str]) -> PathBuf {
+        let dir = root.join(path);
+        std::fs::create_dir_all(&dir).unwrap();
+        for mark in marks {
+            std::fs::create_dir_all(dir.join(mark)).unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn stacked_devices_lead_down_to_each_leaf_once_and_partitions_to_their_disk() {
+        let sysfs = tempfile::tempdir().unwrap();
+        let root = sysfs.path().canonicalize().unwrap();
+        // An LVM volume over an md mirror of two disks, one of them by its partition.
+        let volume = device(&root, "dm-0", &["dm", "slaves"]);
+        let mirror = device(&root, "md0", &["md", "slaves"]);
+        let disk = device(&root, "sda", &[]);
+        let partition = device(&root, "sda/sda1", &["partition"]);
+        let other = device(&root, "nvme0n1", &[]);
+        let link = |upper: &Path, lower: &Path| {
+            let name = lower.file_name().unwrap();
+            std::os::unix::fs::symlink(lower, upper.join("slaves").join(name)).unwrap();
+        };
+        link(&volume, &mirror);
+        link(&mirror, &partition);
+        link(&mirror, &other);
+        let mut chain = Chain::default();
+        let top = chain.descend(&volume, &mut BTreeSet::new(), 0);
+        assert_eq!(top, Some(volume));
+        chain.leaves.sort();
+        assert_eq!(chain.leaves, [other, disk]);
+        let kinds: BTreeSet<(&str, &str, bool)> = chain
+            .devices
+            .iter()
+            .map(|device| (device.name.as_str(), device.kind.as_str(), device.leaf))
+            .collect();
+        let expected = [
+            ("dm-0", "device-mapper", false),
+            ("md0", "md", false),
+            ("sda1", "partition", false),
+            ("sda", "disk", true),
+            ("nvme0n1", "disk", true),
+        ];
+        assert_eq!(kinds, BTreeSet::from(expected));
+    }
+
     #[test]
     fn a_file_system_without_a_device_has_an_empty_chain() {
         let proc = mount_of(Path::new("/proc")).unwrap();

@@ -38,7 +38,7 @@ fn mount_in(table: &str, path: &Path) -> Option<Mount> {
 }
 
 fn parse_line(line: &str) -> Option<Mount> {
-    // Fields: id parent major:minor root mount-point options [optional...] - type source super-options
+    // id parent major:minor root mount-point options [optional...] - type source super-options
     let (before, after) = line.split_once(" - ")?;
     let mut left = before.split(' ').skip(2);
     let (major, minor) = left.next()?.split_once(':')?;

@@ -12,7 +12,8 @@ pub fn reasons(machine: &Machine) -> Vec<String> {
     let mut reasons = Vec::new();
     match filesystem.kind.as_str() {
         "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs" => reasons.push(format!(
-            "{} keeps files in memory: nothing here survives a power cut. Measure in a directory on a disk.",
+            "{} keeps files in memory: nothing here survives a power cut. Measure in a directory \
+             on a disk.",
             filesystem.kind
         )),
         "overlay" if has("volatile") => reasons.push(
@@ -23,7 +24,8 @@ pub fn reasons(machine: &Machine) -> Vec<String> {
         "ext3" | "ext4" | "reiserfs" | "xfs" if has("nobarrier") || has("barrier=0") => {
             reasons.push(format!(
                 "{} is mounted with `nobarrier`: barriers do not flush the device's cache. \
-                 Remount with `barrier=1`, unless the cache is battery-backed and you accept its word.",
+                 Remount with `barrier=1`, unless the cache is battery-backed and you accept its \
+                 word.",
                 filesystem.kind
             ));
         }
@@ -42,8 +44,8 @@ pub fn reasons(machine: &Machine) -> Vec<String> {
 pub fn too_fast(p50_ns: u64) -> Option<String> {
     (p50_ns < TOO_FAST_NS).then(|| {
         format!(
-            "a durable commit took {p50_ns} ns at the median: faster than any device answers a flush. \
-             The barrier reached no device, or something in between answers for it."
+            "a durable commit took {p50_ns} ns at the median: faster than any device answers a \
+             flush. The barrier reached no device, or something in between answers for it."
         )
     })
 }

@@ -15,7 +15,7 @@ use highwater_sys::{SysError, SysResult};
 use super::readback::{self, Expected};
 use super::single::{self, Ops};
 use super::target::Target;
-use super::trace::{run_delay_ns, to_usize};
+use super::trace::{Commit, run_delay_ns, to_usize, touched};
 use super::{
     FileShape, Measured, Pattern, Schedule, Surroundings, Trace, Witness, prepare, slots_of,
 };
@@ -92,16 +92,23 @@ impl Open<'_> {
     /// Runs a schedule with the case's number of writers, who share it record by record.
     fn run_together(&self, schedule: &Schedule, stop: &AtomicBool) -> Result<Trace, CaseError> {
         let writers = to_usize(u64::from(self.case.writers));
-        let group = GroupCommit::default();
-        let next = AtomicU64::new(0);
-        let line = StartLine::new(writers);
-        let begun = OnceLock::new();
         let mut targets = Vec::with_capacity(writers);
         for _ in 0..writers {
             targets.push(self.target()?);
         }
-        let shared =
-            Shared { schedule, group: &group, next: &next, line: &line, begun: &begun, stop };
+        let shared = Shared {
+            schedule,
+            slots: (0..schedule.writes).map(|_| Slot::default()).collect(),
+            group: GroupCommit::for_barriers(if schedule.ends_with_barrier {
+                schedule.writes
+            } else {
+                0
+            }),
+            next: AtomicU64::new(0),
+            line: StartLine::new(writers),
+            begun: OnceLock::new(),
+            stop,
+        };
         let results: Vec<_> = std::thread::scope(|scope| {
             let writers: Vec<_> = targets
                 .into_iter()
@@ -113,13 +120,9 @@ impl Open<'_> {
                 .collect()
         });
         let ended = Instant::now();
-        let started = *begun.get().expect("the writers have begun");
-        let parts = results.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let mut trace = Trace::join(started, ended, parts);
+        let delays = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut trace = shared.into_trace(ended, delays.into_iter().sum());
         if schedule.ends_with_barrier {
-            let state = group.lock();
-            trace.barriers = state.barriers;
-            trace.acks_max = state.acks_max;
             trace.at_risk = if self.case.promises_durability() { 0 } else { schedule.writes };
         } else {
             single::account(&mut trace, self.case, schedule);
@@ -128,49 +131,55 @@ impl Open<'_> {
     }
 }
 
+/// Where the writer of a record leaves its times, ns. One for each record, whoever writes it, so
+/// that the room needed does not grow with the number of writers.
+#[derive(Default)]
+struct Slot {
+    at_ns: AtomicU64,
+    took_ns: AtomicU64,
+    write_ns: AtomicU64,
+}
+
 /// What the writers of one file share.
 struct Shared<'a> {
     schedule: &'a Schedule,
-    group: &'a GroupCommit,
-    next: &'a AtomicU64,
-    line: &'a StartLine,
+    slots: Vec<Slot>,
+    group: GroupCommit,
+    next: AtomicU64,
+    line: StartLine,
     /// When the first writer began: the start that all of them count from.
-    begun: &'a OnceLock<Instant>,
+    begun: OnceLock<Instant>,
     stop: &'a AtomicBool,
 }
 
 impl Shared<'_> {
-    /// Takes record after record until all are written. A writer that fails stops the others.
-    fn write_until_done(&self, mut target: Target<'_>) -> Result<Trace, CaseError> {
-        let mut trace = Trace::for_schedule(self.schedule);
+    /// Takes record after record until all are written; gives the time without a CPU, where known.
+    /// A writer that fails stops the others.
+    fn write_until_done(&self, mut target: Target<'_>) -> Result<Option<u64>, CaseError> {
         let timers = if self.schedule.interval.is_some() { precise_timers() } else { Ok(()) };
         self.line.wait();
         timers?;
         let delay_before = run_delay_ns();
         let start = *self.begun.get_or_init(Instant::now);
-        trace.started = start;
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
-            if index >= self.schedule.writes {
-                break;
-            }
+            let Some(slot) = self.slots.get(to_usize(index)) else { break };
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CaseError::Interrupted);
             }
-            if let Err(error) = self.commit_one(&mut target, &mut trace, start, index) {
+            if let Err(error) = self.commit_one(&mut target, slot, start, index) {
                 self.group.fail(error);
                 return Err(single::failed(self.schedule, index, error));
             }
         }
-        trace.run_delay_ns = single::delay_between(delay_before, run_delay_ns());
-        Ok(trace)
+        Ok(single::delay_between(delay_before, run_delay_ns()))
     }
 
     #[inline]
     fn commit_one(
         &self,
         target: &mut Target<'_>,
-        trace: &mut Trace,
+        slot: &Slot,
         start: Instant,
         index: u64,
     ) -> SysResult<()> {
@@ -181,19 +190,41 @@ impl Shared<'_> {
         let began = Instant::now();
         target.write(self.schedule.first_record + index, true)?;
         let wrote = Instant::now();
-        trace.write_ns.push(nanos(wrote - began));
-        if self.schedule.ends_with_barrier
-            && let Some(barrier_ns) = self.group.commit(|| target.barrier())?
-        {
-            trace.barrier_ns.push(barrier_ns);
+        let mut ended = wrote;
+        if self.schedule.ends_with_barrier {
+            self.group.commit(|| target.barrier())?;
+            ended = Instant::now();
         }
-        trace.commit(due.unwrap_or(began), Instant::now());
+        // M5: times go to slots that are there already.
+        let from = due.unwrap_or(began);
+        slot.write_ns.store(nanos(wrote - began), Ordering::Relaxed);
+        slot.at_ns.store(nanos(ended.saturating_duration_since(start)), Ordering::Relaxed);
+        slot.took_ns.store(nanos(ended.saturating_duration_since(from)), Ordering::Relaxed);
         Ok(())
+    }
+
+    fn into_trace(self, ended: Instant, run_delay_ns: Option<u64>) -> Trace {
+        let mut trace = Trace::with_room(0, 0, 0);
+        trace.started = *self.begun.get().expect("the writers have begun");
+        trace.elapsed_ns = nanos(ended.saturating_duration_since(trace.started));
+        trace.write_ns =
+            self.slots.iter().map(|slot| slot.write_ns.load(Ordering::Relaxed)).collect();
+        let commit = |slot: &Slot| Commit {
+            at_ns: slot.at_ns.load(Ordering::Relaxed),
+            took_ns: slot.took_ns.load(Ordering::Relaxed),
+        };
+        trace.commits = self.slots.iter().map(commit).collect();
+        trace.commits.sort_by_key(|commit| commit.at_ns);
+        let state = self.group.into_state();
+        trace.barriers = u64::try_from(state.barrier_ns.len()).expect("usize fits u64");
+        trace.barrier_ns = state.barrier_ns;
+        trace.acks_max = state.acks_max;
+        trace.run_delay_ns = run_delay_ns;
+        trace
     }
 }
 
-/// Leader and followers: one barrier at a time, for everything written before it began.
-#[derive(Default)]
+/// Leader and followers: one barrier at a time, for everything written before it began (M9).
 struct GroupCommit {
     state: Mutex<GroupState>,
     barrier_done: Condvar,
@@ -209,13 +240,20 @@ struct GroupState {
     led: bool,
     /// The first failure: final for everybody.
     failed: Option<SysError>,
-    barriers: u64,
+    /// Time of each barrier, ns.
+    barrier_ns: Vec<u64>,
     acks_max: u64,
 }
 
 impl GroupCommit {
-    /// Returns when a barrier that began after this call has succeeded; gives its time to its leader.
-    fn commit(&self, barrier: impl FnOnce() -> SysResult<()>) -> SysResult<Option<u64>> {
+    /// Reserves room for the times of so many barriers.
+    fn for_barriers(count: u64) -> Self {
+        let state = GroupState { barrier_ns: touched(to_usize(count), 0), ..GroupState::default() };
+        Self { state: Mutex::new(state), barrier_done: Condvar::new() }
+    }
+
+    /// Returns when a barrier that began after this call has succeeded.
+    fn commit(&self, barrier: impl FnOnce() -> SysResult<()>) -> SysResult<()> {
         let mut state = self.lock();
         state.written += 1;
         let mine = state.written;
@@ -226,7 +264,7 @@ impl GroupCommit {
             return Err(error);
         }
         if state.synced >= mine {
-            return Ok(None);
+            return Ok(());
         }
         state.led = true;
         let covers = state.written;
@@ -236,9 +274,11 @@ impl GroupCommit {
         let took = nanos(began.elapsed());
         let mut state = self.lock();
         state.led = false;
-        state.barriers += 1;
+        state.barrier_ns.push(took);
         match answer {
             Ok(()) => {
+                // M9: no barrier covers a record written after it began.
+                assert!(covers >= mine && covers <= state.written, "a barrier covers its leader");
                 state.acks_max = state.acks_max.max(covers - state.synced);
                 state.synced = covers;
             }
@@ -246,13 +286,17 @@ impl GroupCommit {
         }
         drop(state);
         self.barrier_done.notify_all();
-        answer.map(|()| Some(took))
+        answer
     }
 
     /// Ends the group: a write failed.
     fn fail(&self, error: SysError) {
         self.lock().failed.get_or_insert(error);
         self.barrier_done.notify_all();
+    }
+
+    fn into_state(self) -> GroupState {
+        self.state.into_inner().expect("no writer panics with the lock held")
     }
 
     fn lock(&self) -> MutexGuard<'_, GroupState> {
@@ -270,7 +314,8 @@ mod tests {
 
     #[test]
     fn a_barrier_covers_everything_written_before_it_and_nothing_is_acked_without_one() {
-        let group = GroupCommit::default();
+        // M9
+        let group = GroupCommit::for_barriers(1600);
         let (barriers, acked) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -287,15 +332,16 @@ mod tests {
                 });
             }
         });
-        let state = group.lock();
+        let state = group.into_state();
         assert_eq!((state.written, state.synced, acked.into_inner()), (1600, 1600, 1600));
-        assert_eq!(state.barriers, barriers.into_inner());
-        assert!(state.barriers <= 1600 && (1..=8).contains(&state.acks_max));
+        assert_eq!(state.barrier_ns.len() as u64, barriers.into_inner());
+        assert_eq!(state.barrier_ns.capacity(), 1600);
+        assert!((1..=8).contains(&state.acks_max));
     }
 
     #[test]
     fn a_failed_barrier_fails_every_later_commit_without_another_barrier() {
-        let group = GroupCommit::default();
+        let group = GroupCommit::for_barriers(1);
         let error = SysError::new("fdatasync", SysError::SHORT);
         assert_eq!(group.commit(|| Err(error)), Err(error));
         assert_eq!(group.commit(|| panic!("no barrier after a failed one")), Err(error));

@@ -113,8 +113,8 @@ fn slots_of(planned: &PlannedCase) -> u64 {
 }
 
 impl FileShape {
-    /// Looks at a file whose measured writes begin at offset `first`, without asking for anything to
-    /// be synced.
+    /// Looks at a file whose measured writes begin at offset `first`, without asking for anything
+    /// to be synced.
     fn of(file: &File, first: u64) -> Result<Self, CaseError> {
         let eof = file.len().map_err(|error| CaseError::Failed(error.to_string()))?;
         let Ok(found) = extents(file) else { return Ok(Self { eof, ..Self::default() }) };
@@ -131,7 +131,7 @@ impl FileShape {
     }
 }
 
-/// Counters and other processes' writes around the measured interval.
+/// M3: what is read around the timed loop, and nothing else: counters and other processes' writes around the measured interval.
 struct Witness<'a> {
     chain: &'a Chain,
     others: Option<OtherIo>,

@@ -1,4 +1,4 @@
-//! Reads every record back and compares content and position.
+//! Reads every record back and compares content and position (M6).
 
 use std::path::Path;
 
@@ -93,6 +93,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
+        // M6
         #[test]
         fn what_was_written_is_accepted_and_any_flipped_bit_is_not(
             records in 1..40_u64, slots in 1..20_u64, flip in any::<prop::sample::Index>(),

@@ -29,6 +29,7 @@ pub fn run<O: Ops>(
     stop: &AtomicBool,
 ) -> Result<Trace, CaseError> {
     let mut trace = Trace::for_schedule(schedule);
+    let room = trace.room();
     let delay_before = run_delay_ns();
     trace.started = Instant::now();
     let mut commit_began = None;
@@ -60,6 +61,7 @@ pub fn run<O: Ops>(
         }
     }
     trace.elapsed_ns = nanos(trace.started.elapsed());
+    assert_eq!(trace.room(), room, "M5: a timed loop does not allocate");
     trace.run_delay_ns = delay_between(delay_before, run_delay_ns());
     Ok(trace)
 }
@@ -89,7 +91,7 @@ pub fn delay_between(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     Some(after?.saturating_sub(before?))
 }
 
-/// Words a failure in the loop. Refusal of the very first write means that the path is not offered.
+/// Words a failure in the loop, which is final (M1). Refusal of the very first write means that the path is not offered.
 pub fn failed(schedule: &Schedule, index: u64, error: SysError) -> CaseError {
     if schedule.first_record + index == 0 && error.is_unsupported() {
         return CaseError::Unsupported(error.to_string());
@@ -156,6 +158,7 @@ mod tests {
 
     #[test]
     fn each_write_and_barrier_is_timed_once_and_records_follow_each_other() {
+        // M4, M5
         let case = Case { every: Every::Writes(4), ..Case::DEFAULT };
         let schedule = Schedule::new(&case, 100, 10);
         let mut ops = Counting::default();
@@ -168,6 +171,7 @@ mod tests {
 
     #[test]
     fn a_failed_barrier_ends_the_loop_at_once() {
+        // M1
         let schedule = Schedule::new(&Case::DEFAULT, 0, 10);
         let mut ops = Counting { fail_at: Some(3), ..Counting::default() };
         let error = run(&mut ops, &schedule, &AtomicBool::new(false)).unwrap_err();

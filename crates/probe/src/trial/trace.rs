@@ -6,7 +6,7 @@ use highwater_sys::time::nanos;
 
 use super::Schedule;
 
-/// One commit.
+/// One commit: one sample (M4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Commit {
     /// When it ended, ns after the loop's start.
@@ -65,6 +65,11 @@ impl Trace {
         }
     }
 
+    /// Room reserved for commits, writes and barriers.
+    pub fn room(&self) -> [usize; 3] {
+        [self.commits.capacity(), self.write_ns.capacity(), self.barrier_ns.capacity()]
+    }
+
     /// Adds a commit that was due at `began` and ended at `ended`.
     #[inline]
     pub fn commit(&mut self, began: Instant, ended: Instant) {
@@ -97,7 +102,7 @@ impl Trace {
 }
 
 /// An empty vector whose pages are present: the first push must not fault.
-fn touched<T: Copy>(capacity: usize, value: T) -> Vec<T> {
+pub(super) fn touched<T: Copy>(capacity: usize, value: T) -> Vec<T> {
     let mut vector = vec![value; capacity];
     std::hint::black_box(vector.as_mut_slice());
     vector.clear();

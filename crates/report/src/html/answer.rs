@@ -20,7 +20,10 @@ pub(super) fn header(data: &RunData) -> Markup {
             p.byline {
                 span { b { (manifest.name) } }
                 span { (day_and_time(&manifest.started)) }
-                span { (machine.filesystem.kind) " on " (device.unwrap_or(&machine.filesystem.source)) }
+                span {
+                    (machine.filesystem.kind) " on "
+                    (device.unwrap_or(&machine.filesystem.source))
+                }
                 span { "kernel " (machine.kernel) }
             }
         }
@@ -59,8 +62,8 @@ fn refused(advice: &Advice) -> Markup {
     html! {
         section.refused aria-labelledby="answer" {
             h2 id="answer" { "No verdict" }
-            p.lead { "The numbers below were measured, but nothing may be concluded from them about \
-                durable writes:" }
+            p.lead { "The numbers below were measured, but nothing may be concluded from them \
+                about durable writes:" }
             ul { @for reason in &advice.refused { li { (typographic(reason)) } } }
         }
     }

@@ -18,21 +18,23 @@ pub(super) fn method(data: &RunData) -> Markup {
         "Method",
         &html! {
             ul.prose {
-                li { "A commit is one sample: its writes and their barrier, from the first call to the \
-                    return of the last. Percentiles come from all samples of a case, with three digits; \
-                    they are never averaged." }
-                li { "Outside the measured interval: creating, preallocating and zeroing files, syncing \
-                    directories, warm-up, draining the device, reading back, deleting. Every record is \
-                    read back and compared." }
-                li { "Cases take turns in rounds, in rotated order. Comparisons are ratios of paired \
-                    rounds with a bootstrap interval, and may answer: no difference." }
-                li { "A failed write or barrier ends its case; its numbers are dropped and it is listed \
-                    below." }
+                li { "A commit is one sample: its writes and their barrier, from the first call to \
+                    the return of the last. Percentiles come from all samples of a case, with \
+                    three digits; they are never averaged." }
+                li { "Outside the measured interval: creating, preallocating and zeroing files, \
+                    syncing directories, warm-up, draining the device, reading back, deleting. \
+                    Every record is read back and compared." }
+                li { "Cases take turns in rounds, in rotated order. Comparisons are ratios of \
+                    paired rounds with a bootstrap interval, and may answer: no difference." }
+                li { "A failed write or barrier ends its case; its numbers are dropped and it is \
+                    listed below." }
             }
             dl.facts {
                 (fact("method version", &manifest.method_version.to_string()))
                 (fact("rounds planned", &settings.rounds.to_string()))
-                @if let Some(seconds) = settings.seconds { (fact("time given", &format!("{seconds} s"))) }
+                @if let Some(seconds) = settings.seconds {
+                    (fact("time given", &format!("{seconds} s")))
+                }
                 (fact("clock read", &format!("{:.0} ns each", manifest.machine.timer_cost_ns)))
                 @if let Some(cost) = data.outcome.as_ref().and_then(|o| o.harness_cost_ns) {
                     (fact("harness", &format!("{cost:.0} ns per operation")))
@@ -106,14 +108,15 @@ pub(super) fn limits() -> Markup {
         "What this does not show",
         &html! {
             ul.prose {
-                li { "Whether a hypervisor, a storage service or a drive keeps what it acknowledged. A \
-                    receipt shows what the kernel asked for; only cutting the power shows the rest." }
-                li { "Other disks, fill states and loads. The numbers hold for this disk as full, as \
-                    worn and as busy as it was then." }
-                li { "Long runs. Burst credits, cache exhaustion and throttling may set in after the \
-                    time measured here." }
-                li { "A whole system. A write path that costs less is not yet an application that is \
-                    faster." }
+                li { "Whether a hypervisor, a storage service or a drive keeps what it \
+                    acknowledged. A receipt shows what the kernel asked for; only cutting the \
+                    power shows the rest." }
+                li { "Other disks, fill states and loads. The numbers hold for this disk as full, \
+                    as worn and as busy as it was then." }
+                li { "Long runs. Burst credits, cache exhaustion and throttling may set in after \
+                    the time measured here." }
+                li { "A whole system. A write path that costs less is not yet an application that \
+                    is faster." }
             }
         },
     )

@@ -46,8 +46,9 @@ pub(super) fn receipts(results: &Results) -> Markup {
             @if table.rows.is_empty() {
                 p { "– No receipts: this run read no device counters." }
             } @else {
-                p.prose { "The block device's own counters over the measured interval. A flush for each \
-                    barrier is evidence that the kernel asked; what the drive did is not visible." }
+                p.prose { "The block device's own counters over the measured interval. A flush for \
+                    each barrier is evidence that the kernel asked; what the drive did is not \
+                    visible." }
                 (grid(&table, "Receipts"))
             }
         },
@@ -88,8 +89,8 @@ pub(super) fn attribution(results: &Results) -> Markup {
                 @if !cases.is_empty() { (bars(&cases)) }
                 @if !modes.rows.is_empty() {
                     h3 id="humps" { "Separate humps" }
-                    p.prose { "Where commit times fall into more than one hump, their mean describes \
-                        none of them." }
+                    p.prose { "Where commit times fall into more than one hump, their mean \
+                        describes none of them." }
                     (grid(&modes, "Humps of the commit times"))
                 }
             }))
@@ -194,9 +195,9 @@ pub(super) fn fits(results: &Results) -> Markup {
     html! {
         @if !results.fits.is_empty() {
             (section("fits", "Fixed cost and knee", &html! {
-                p.prose { "Time per barrier as a line: a fixed cost and a cost for each unit. At the \
-                    knee both are equal, so half of what one unit alone would pay is gone; beyond it \
-                    larger batches buy little." }
+                p.prose { "Time per barrier as a line: a fixed cost and a cost for each unit. At \
+                    the knee both are equal, so half of what one unit alone would pay is gone; \
+                    beyond it larger batches buy little." }
                 (grid(&table, "Fits"))
             }))
         }

@@ -1,3 +1,5 @@
+//! Claims about the page: what stands on it, and that nothing on it can act.
+
 use std::collections::BTreeSet;
 
 use super::*;

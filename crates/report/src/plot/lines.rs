@@ -114,7 +114,8 @@ fn views(kind: GroupKind) -> Vec<View> {
         ],
         GroupKind::Files => vec![View {
             title: "Time to make files durable, by their number",
-            caption: "Where a line crosses below another, its method is the cheaper one from there.",
+            caption: "Where a line crosses below another, its method is the cheaper one from \
+                      there.",
             x_name: "files",
             y_name: "time for all, p50",
             ..time

@@ -46,8 +46,8 @@ pub(super) fn figure(data: &RunData, group: &Group, cases: &[&CaseResult]) -> Op
         return None;
     }
     let mut caption = format!(
-        "Lines: median of a slice of time. Needles: its slowest commit; a red dot marks one of more \
-         than {STALL_FACTOR:.0} medians. Rounds of all cases took turns; the time between a \
+        "Lines: median of a slice of time. Needles: its slowest commit; a red dot marks one of \
+         more than {STALL_FACTOR:.0} medians. Rounds of all cases took turns; the time between a \
          case's rounds is left out.{}",
         left_out_words(strips.len(), wanted.len())
     );

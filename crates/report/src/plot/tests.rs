@@ -1,3 +1,5 @@
+//! Claims about the plots: that each is drawn, and what is drawn stays inside.
+
 use highwater_stats::LatencyHistogram;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Claims about run directories: what is written comes back, and nothing is overwritten.
+
 use std::fs;
 
 use serde_json::Value;

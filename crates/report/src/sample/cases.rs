@@ -300,31 +300,8 @@ fn empty_result(id: String, spec: &Spec) -> CaseResult {
         Some((status, reason)) => (status, Some(reason.to_owned())),
         None => (CaseStatus::Measured, None),
     };
-    CaseResult {
-        id,
-        group: spec.group.into(),
-        label: spec.label.clone(),
-        case: spec.case,
-        status,
-        reason,
-        durable: spec.case.promises_durability(),
-        rounds: 0,
-        commit: None,
-        write: None,
-        barrier: None,
-        round_p50_range_ns: None,
-        commits_per_second: None,
-        records_per_second: None,
-        mib_per_second: None,
-        acks_per_barrier: None,
-        records_at_risk: None,
-        trial_ms: Vec::new(),
-        dirty_ms: None,
-        receipt: None,
-        attribution: None,
-        modes: Vec::new(),
-        drift: None,
-    }
+    let empty = CaseResult::without_numbers(id, spec.group.into(), spec.case);
+    CaseResult { label: spec.label.clone(), status, reason, ..empty }
 }
 
 fn fill_result(result: &mut CaseResult, samples: &Samples, rounds: &[RoundRow]) {
@@ -381,7 +358,8 @@ fn path_details(result: &mut CaseResult, mean_us: f64, p50_ns: u64) {
         (_, "c03") => (
             ReceiptVerdict::Polluted,
             Some(
-                "postgres wrote 14.2 MiB to the disk in round 3; the counts are not this case's alone",
+                "postgres wrote 14.2 MiB to the disk in round 3; the counts are not this case's \
+                 alone",
             ),
         ),
         (_, "c06") => (

@@ -1,3 +1,5 @@
+//! Claims about the sample run: it holds every kind of thing a report can show.
+
 use super::*;
 use crate::results::ReceiptVerdict;
 

@@ -1,3 +1,5 @@
+//! Claims about the text tables: they fit a terminal, and say what is missing.
+
 use unicode_width::UnicodeWidthStr;
 
 use super::*;

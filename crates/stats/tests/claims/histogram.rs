@@ -188,7 +188,11 @@ fn values_out_of_range_count_at_its_ends_and_the_greatest_stays_exact() {
 fn equal_samples_have_their_value_as_every_figure() {
     let mut equal = LatencyHistogram::new();
     equal.record_n(123_456_789, 1000);
-    let expected = r#"{"n":1000,"mean_ns":123456789.0,"stddev_ns":0.0,"min_ns":123456789,"p50_ns":123456789,"p90_ns":123456789,"p99_ns":123456789,"p999_ns":123456789,"max_ns":123456789}"#;
+    let expected = concat!(
+        r#"{"n":1000,"mean_ns":123456789.0,"stddev_ns":0.0,"min_ns":123456789,"#,
+        r#""p50_ns":123456789,"p90_ns":123456789,"p99_ns":123456789,"p999_ns":123456789,"#,
+        r#""max_ns":123456789}"#,
+    );
     assert_eq!(serde_json::to_string(&equal.summary().unwrap()).unwrap(), expected);
 }
 

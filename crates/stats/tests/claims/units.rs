@@ -71,7 +71,8 @@ fn what_is_no_size_is_refused_and_the_message_says_what_to_write() {
         ("1.5G", "`1.5G` is no size: write a whole number and a unit, as in 4096, 16KiB or 1GiB"),
         (
             "5 blocks",
-            "`5 blocks` has the unknown unit `blocks`: write B, KiB, MiB, GiB or TiB (or K, M, G, T)",
+            "`5 blocks` has the unknown unit `blocks`: write B, KiB, MiB, GiB or TiB (or K, M, G, \
+             T)",
         ),
         ("16777216TiB", "`16777216TiB` is too large: the limit is 18446744073709551615 bytes"),
         (
