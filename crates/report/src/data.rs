@@ -198,9 +198,9 @@ pub struct RoundRow {
     pub unwritten_before: Option<u64>,
     /// Bytes in unwritten extents after.
     pub unwritten_after: Option<u64>,
-    /// Physical position of the first block before, bytes.
+    /// Physical position of the first block that measured writes touch, before, bytes.
     pub first_block_before: Option<u64>,
-    /// Physical position of the first block after, bytes.
+    /// Physical position of that block after, bytes.
     pub first_block_after: Option<u64>,
     /// The file system's own device: flush requests done.
     pub top_flushes: Option<u64>,

@@ -1,11 +1,12 @@
-//! Directories: exclusive creation, durable entries, and the lock that says who is alive.
+//! Directories: their entries, how they become durable, and the lock that says who is alive.
 
+use std::ffi::OsString;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, Mode};
+use rustix::fs::{FileType, FlockOperation, Mode};
 use rustix::io::Errno;
 
-use crate::error::{SysResult, named};
+use crate::error::{SysError, SysResult, named};
 use crate::file::File;
 
 /// Makes a directory that does not exist yet, for its owner alone.
@@ -24,7 +25,47 @@ pub fn sync_entries(path: &Path) -> SysResult<()> {
     File::open_read(path)?.fsync()
 }
 
-/// An exclusive lock on a directory, held until dropped or until the process dies.
+/// Gives a file another name, replacing a file of that name in one step.
+///
+/// # Errors
+/// As rename(2); `EISDIR` when `from` is a directory.
+pub fn rename_file(from: &Path, to: &Path) -> SysResult<()> {
+    let stat = named("lstat", rustix::fs::lstat(from))?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+        return named("rename", Err(Errno::ISDIR));
+    }
+    named("rename", rustix::fs::rename(from, to))
+}
+
+/// Removes a file's name.
+///
+/// # Errors
+/// As unlink(2).
+pub fn remove_file(path: &Path) -> SysResult<()> {
+    named("unlink", rustix::fs::unlink(path))
+}
+
+/// Lists the entries of a directory, in no order: each name, and whether it is a directory or a
+/// link to one.
+///
+/// # Errors
+/// As open(2) and getdents64(2).
+pub fn entries(path: &Path) -> SysResult<Vec<(OsString, bool)>> {
+    let read = |error: std::io::Error| {
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        SysError::new("getdents64", errno)
+    };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(read)? {
+        let entry = entry.map_err(read)?;
+        let kind = entry.file_type().map_err(read)?;
+        let linked = || std::fs::metadata(entry.path()).is_ok_and(|target| target.is_dir());
+        found.push((entry.file_name(), kind.is_dir() || (kind.is_symlink() && linked())));
+    }
+    Ok(found)
+}
+
+/// An exclusive lock on a directory or file, held until dropped or until the process dies.
 #[derive(Debug)]
 pub struct DirLock {
     _held: File,
@@ -36,9 +77,20 @@ impl DirLock {
     /// # Errors
     /// As open(2) and flock(2).
     pub fn try_take(path: &Path) -> SysResult<Option<Self>> {
-        let dir = File::open_read(path)?;
-        match rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self { _held: dir })),
+        Self::try_hold(File::open_read(path)?)
+    }
+
+    /// As [`DirLock::try_take`], on a file that is made if it is missing. Follows no link.
+    ///
+    /// # Errors
+    /// As open(2) and flock(2).
+    pub fn try_take_file(path: &Path) -> SysResult<Option<Self>> {
+        Self::try_hold(File::open_or_create(path)?)
+    }
+
+    fn try_hold(file: File) -> SysResult<Option<Self>> {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self { _held: file })),
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(errno) => named("flock", Err(errno)),
         }
@@ -61,5 +113,36 @@ mod tests {
         assert!(DirLock::try_take(&path).unwrap().is_none());
         drop(held);
         assert!(DirLock::try_take(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_lock_file_is_made_and_held_once_and_a_link_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let held = DirLock::try_take_file(&path).unwrap();
+        assert!(held.is_some());
+        assert!(DirLock::try_take_file(&path).unwrap().is_none());
+        drop(held);
+        assert!(DirLock::try_take_file(&path).unwrap().is_some());
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(DirLock::try_take_file(&link).unwrap_err().is_bad_path());
+    }
+
+    #[test]
+    fn files_are_listed_renamed_and_removed_and_directories_are_not_renamed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        create_new(&at("dir")).unwrap();
+        std::fs::write(at("a"), b"a").unwrap();
+        std::os::unix::fs::symlink(at("dir"), at("link")).unwrap();
+        rename_file(&at("a"), &at("b")).unwrap();
+        assert_eq!(rename_file(&at("dir"), &at("c")).unwrap_err().errno, Errno::ISDIR);
+        let mut found = entries(dir.path()).unwrap();
+        found.sort();
+        assert_eq!(found, [("b".into(), false), ("dir".into(), true), ("link".into(), true)]);
+        remove_file(&at("b")).unwrap();
+        assert_eq!(remove_file(&at("b")).unwrap_err().errno, Errno::NOENT);
+        assert_eq!(entries(&at("b")).unwrap_err().errno, Errno::NOENT);
     }
 }

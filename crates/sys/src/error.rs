@@ -34,6 +34,16 @@ impl SysError {
     pub fn is_full(&self) -> bool {
         [Errno::NOSPC, Errno::DQUOT, Errno::FBIG].contains(&self.errno)
     }
+
+    /// Whether the process or the system has no file descriptor left.
+    pub fn is_out_of_files(&self) -> bool {
+        [Errno::MFILE, Errno::NFILE].contains(&self.errno)
+    }
+
+    /// Whether the path itself is at fault: a symbolic link where none is followed, or too long.
+    pub fn is_bad_path(&self) -> bool {
+        [Errno::LOOP, Errno::NAMETOOLONG].contains(&self.errno)
+    }
 }
 
 impl From<SysError> for std::io::Error {

@@ -79,6 +79,16 @@ impl File {
         Ok(Self { fd: named("open", rustix::fs::open(path, flags, Mode::empty()))? })
     }
 
+    /// Opens a file for reading and writing, made for its owner alone if it is missing.
+    ///
+    /// # Errors
+    /// As open(2). Never follows a link in the last component.
+    pub fn open_or_create(path: &Path) -> SysResult<Self> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let mode = Mode::RUSR | Mode::WUSR;
+        Ok(Self { fd: named("open", rustix::fs::open(path, flags, mode))? })
+    }
+
     /// Opens a file or directory for reading.
     ///
     /// # Errors
@@ -97,6 +107,47 @@ impl File {
         // Not repeated after EINTR: on a descriptor with O_DSYNC the write is also a barrier.
         let moved = named("pwrite", rustix::io::pwrite(&self.fd, bytes, offset))?;
         whole("pwrite", moved, bytes.len())
+    }
+
+    /// Writes all of `bytes` at `offset` in as many calls as it takes, repeated after `EINTR`: for
+    /// descriptors on which a write is not a barrier too.
+    ///
+    /// # Errors
+    /// Any error of pwrite(2), after any part of the bytes; [`SysError::SHORT`] when nothing moves.
+    pub fn write_whole_at(&self, bytes: &[u8], offset: u64) -> SysResult<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let position = offset + u64::try_from(done).expect("usize fits u64");
+            match rustix::io::pwrite(&self.fd, &bytes[done..], position) {
+                Ok(0) => return Err(SysError::new("pwrite", SysError::SHORT)),
+                Ok(moved) => done += moved,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(SysError::new("pwrite", errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns the page cache off for an open file (`O_DIRECT`).
+    ///
+    /// # Errors
+    /// `EINVAL` when the file system refuses direct I/O. Source: fcntl(2), `F_SETFL`.
+    pub fn set_direct(&self) -> SysResult<()> {
+        let flags = named("fcntl(F_GETFL)", rustix::fs::fcntl_getfl(&self.fd))?;
+        named("fcntl(F_SETFL)", rustix::fs::fcntl_setfl(&self.fd, flags | OFlags::DIRECT))
+    }
+
+    /// Cuts or grows the file to a length, repeated after `EINTR`.
+    ///
+    /// # Errors
+    /// As ftruncate(2).
+    pub fn truncate(&self, len: u64) -> SysResult<()> {
+        loop {
+            match rustix::fs::ftruncate(&self.fd, len) {
+                Err(Errno::INTR) => {}
+                answer => return named("ftruncate", answer),
+            }
+        }
     }
 
     /// Writes all of `bytes` at `offset` and returns when they are durable (`RWF_DSYNC`).
@@ -288,6 +339,21 @@ mod tests {
             file.read_at(&mut bytes, 3).unwrap();
             assert_eq!(&bytes, b"abcxyz");
             assert_eq!(file.len().unwrap(), 16);
+        }
+    }
+
+    #[test]
+    fn a_file_is_written_whole_cut_and_taken_off_the_cache() {
+        // The build directory is on a disk; the temporary directory may be tmpfs.
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let file = File::open_or_create(&dir.path().join("a")).unwrap();
+        file.write_whole_at(&[7; 10_000], 5).unwrap();
+        assert_eq!(file.len(), Ok(10_005));
+        file.truncate(100).unwrap();
+        assert_eq!(file.len(), Ok(100));
+        match file.set_direct() {
+            Ok(()) => assert_eq!(file.write_at(&[1; 7], 1).unwrap_err().errno, Errno::INVAL),
+            Err(error) => assert!(error.is_unsupported(), "{error}"),
         }
     }
 

@@ -113,13 +113,15 @@ fn sums(rows: &[&RoundRow], of: impl Fn(&RoundRow) -> Option<Sums>) -> Option<Su
 impl Sums {
     fn receipt(self, device: String, per: f64, elapsed_ms: f64) -> DeviceReceipt {
         let mean_us = |ms: f64, count: f64| (count > 0.0).then(|| ms * 1e3 / count);
+        // The kernel books a flush's time as its own and with the request that carries it.
+        let in_queue_ms = (self.queue_ms - self.flush_ms).max(0.0);
         DeviceReceipt {
             device,
             flushes: self.flushes / per,
             writes: self.writes / per,
             kib: self.sectors / 2.0 / per,
             reads: self.reads / per,
-            queue_depth: if elapsed_ms > 0.0 { self.queue_ms / elapsed_ms } else { 0.0 },
+            queue_depth: if elapsed_ms > 0.0 { in_queue_ms / elapsed_ms } else { 0.0 },
             flush_us: mean_us(self.flush_ms, self.flushes),
             write_us: mean_us(self.write_ms, self.writes),
         }

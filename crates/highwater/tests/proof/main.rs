@@ -1,0 +1,23 @@
+//! Proof that the built program does what it says: it is run as a user would run it, on file
+//! systems made for the purpose, and what it leaves is held against what the kernel shows.
+//!
+//! Walk: `structure` (what reaches the device on ext4, XFS and btrfs), `devices` (partitions,
+//! memory, disks without barriers), `calls` (system calls counted by strace), `faults` (errors
+//! planted by strace), `safety` (what is never touched, and what is left after a kill), `presets`
+//! and `words` (what can be typed). `program` runs it, `image` makes file systems, `environment`
+//! says what this machine lacks: such a test prints `NOT RUN: what: reason` and is never silently
+//! passed.
+//!
+//! No test asserts a time. One of them alone: `cargo test -p highwater --test proof NAME`.
+
+mod calls;
+mod devices;
+mod environment;
+mod faults;
+mod image;
+mod presets;
+mod program;
+mod safety;
+mod strace;
+mod structure;
+mod words;
