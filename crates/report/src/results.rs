@@ -215,8 +215,8 @@ pub struct ExtentReceipt {
     pub extents: (u64, u64),
     /// Bytes in unwritten extents before and after.
     pub unwritten_bytes: (u64, u64),
-    /// Whether the first block that measured writes touch stayed where it was; absent where none was
-    /// placed before.
+    /// Whether the first block that measured writes touch stayed where it was; absent where none
+    /// was placed before.
     pub first_block_unmoved: Option<bool>,
     /// Whether the end of file stayed where it was.
     pub eof_fixed: bool,

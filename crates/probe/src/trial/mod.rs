@@ -131,7 +131,8 @@ impl FileShape {
     }
 }
 
-/// M3: what is read around the timed loop, and nothing else: counters and other processes' writes around the measured interval.
+/// M3: what is read around the timed loop, and nothing else: counters and other processes' writes
+/// around the measured interval.
 struct Witness<'a> {
     chain: &'a Chain,
     others: Option<OtherIo>,

@@ -91,7 +91,8 @@ pub fn delay_between(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     Some(after?.saturating_sub(before?))
 }
 
-/// Words a failure in the loop, which is final (M1). Refusal of the very first write means that the path is not offered.
+/// Words a failure in the loop, which is final (M1). Refusal of the very first write means that the
+/// path is not offered.
 pub fn failed(schedule: &Schedule, index: u64, error: SysError) -> CaseError {
     if schedule.first_record + index == 0 && error.is_unsupported() {
         return CaseError::Unsupported(error.to_string());
