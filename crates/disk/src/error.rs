@@ -1,0 +1,55 @@
+//! The error of a disk operation: what was done, where, and what kind of failure it was.
+
+/// Result of a disk operation.
+pub type DiskResult<T> = Result<T, DiskError>;
+
+/// A disk operation that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{operation} {path}: {message}")]
+pub struct DiskError {
+    /// What was done, as in `sync_data`.
+    pub operation: &'static str,
+    /// On what.
+    pub path: String,
+    /// What kind of failure it was.
+    pub kind: ErrorKind,
+    /// In words.
+    pub message: String,
+}
+
+/// What kind of failure it was; what callers decide by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// No such file or directory.
+    NotFound,
+    /// It exists already.
+    Exists,
+    /// The disk, quota or inode table is full.
+    Full,
+    /// The file ends before the last byte asked for.
+    EndOfFile,
+    /// Somebody else holds the lock.
+    Locked,
+    /// No permission, or a read-only file system.
+    Denied,
+    /// Too many open files.
+    TooManyFiles,
+    /// Offset, length or memory not aligned for direct access.
+    Misaligned,
+    /// A path that is not well formed.
+    BadPath,
+    /// Everything else: the device or file system failed.
+    Io,
+}
+
+impl DiskError {
+    /// Puts an error together.
+    pub(crate) fn new(
+        operation: &'static str,
+        path: &str,
+        kind: ErrorKind,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { operation, path: path.to_owned(), kind, message: message.into() }
+    }
+}

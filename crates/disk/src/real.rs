@@ -1,0 +1,261 @@
+//! A directory of a real file system, the real clock, and seeds from the system.
+//!
+//! Symbolic links are followed between components, so that a directory may lie on another device,
+//! but never in the last one: no call opens, replaces or locks through a link.
+
+mod file;
+mod system;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use highwater_sys::fsinfo::{DeviceNumber, dio_align};
+use highwater_sys::{SysError, dir, file as sys_file, fsinfo};
+
+use crate::path::{LOCK_NAME, check, check_dir, is_component};
+use crate::{
+    Access, DIRECT_ALIGN, Disk, DiskError, DiskResult, Entry, ErrorKind, File, Lock, PathStr,
+};
+use file::RealFile;
+pub use system::{SystemClock, SystemRng};
+
+const PLAIN: sys_file::NewFile =
+    sys_file::NewFile { cache: sys_file::Cache::Buffered, write_sync: sys_file::WriteSync::None };
+
+/// A directory of a real file system, and what is below it.
+#[derive(Debug)]
+pub struct RealDisk {
+    root: PathBuf,
+    devices: Mutex<BTreeMap<DeviceNumber, Arc<Device>>>,
+}
+
+/// A file system that holds part of the tree.
+#[derive(Debug)]
+struct Device {
+    /// Open from its first use on: an error of writeback is reported once to each descriptor that
+    /// was open when it happened, and a new one may never hear of it.
+    dir: sys_file::File,
+    /// The first failure: it is final, also for callers that waited meanwhile.
+    failure: Mutex<Option<DiskError>>,
+}
+
+impl RealDisk {
+    /// Takes an existing directory as the root.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when there is none; others of open(2).
+    pub fn open(root: &Path) -> DiskResult<Self> {
+        let disk = Self { root: root.to_owned(), devices: Mutex::default() };
+        // Also fails early for a root that is a file: the trailing component is then no directory.
+        disk.device("open", "")?;
+        dir::entries(root).map_err(|error| error_of("open", "", error))?;
+        Ok(disk)
+    }
+
+    fn at(&self, path: &PathStr) -> PathBuf {
+        if path.is_empty() { self.root.clone() } else { self.root.join(path) }
+    }
+
+    fn device(&self, operation: &'static str, path: &PathStr) -> DiskResult<Arc<Device>> {
+        let at = self.at(path);
+        let failed = |error| error_of(operation, path, error);
+        let number = fsinfo::device_number(&at).map_err(failed)?;
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = devices.get(&number) {
+            return Ok(Arc::clone(device));
+        }
+        let dir = sys_file::File::open_read(&at).map_err(failed)?;
+        let device = Arc::new(Device { dir, failure: Mutex::default() });
+        devices.insert(number, Arc::clone(&device));
+        Ok(device)
+    }
+}
+
+impl Disk for RealDisk {
+    fn create(&self, path: &PathStr, access: Access) -> DiskResult<Arc<dyn File>> {
+        check("create", path)?;
+        let failed = |error| error_of("create", path, error);
+        // Opened buffered first: an exclusive creation with O_DIRECT that is refused for O_DIRECT
+        // may leave the file behind.
+        let file = sys_file::File::create_new(&self.at(path), PLAIN).map_err(failed)?;
+        let access = settle_access(&file, access).map_err(failed)?;
+        Ok(Arc::new(RealFile::new(file, path, access)))
+    }
+
+    fn open(&self, path: &PathStr, access: Access) -> DiskResult<Arc<dyn File>> {
+        check("open", path)?;
+        let failed = |error| error_of("open", path, error);
+        let file = sys_file::File::reopen(&self.at(path), PLAIN).map_err(failed)?;
+        let access = settle_access(&file, access).map_err(failed)?;
+        Ok(Arc::new(RealFile::new(file, path, access)))
+    }
+
+    fn create_dir(&self, path: &PathStr) -> DiskResult<()> {
+        check("create_dir", path)?;
+        dir::create_new(&self.at(path)).map_err(|error| error_of("create_dir", path, error))
+    }
+
+    fn list(&self, path: &PathStr) -> DiskResult<Vec<Entry>> {
+        check_dir("list", path)?;
+        let found = dir::entries(&self.at(path)).map_err(|error| error_of("list", path, error))?;
+        let named = found.into_iter().filter_map(|(name, is_dir)| {
+            let name = name.into_string().ok()?;
+            let reserved = path.is_empty() && name == LOCK_NAME;
+            (is_component(&name) && !reserved).then_some(Entry { name, is_dir })
+        });
+        let mut entries: Vec<Entry> = named.collect();
+        entries.sort();
+        Ok(entries)
+    }
+
+    fn rename(&self, from: &PathStr, to: &PathStr) -> DiskResult<()> {
+        check("rename", from)?;
+        check("rename", to)?;
+        dir::rename_file(&self.at(from), &self.at(to))
+            .map_err(|error| error_of("rename", from, error))
+    }
+
+    fn remove(&self, path: &PathStr) -> DiskResult<()> {
+        check("remove", path)?;
+        dir::remove_file(&self.at(path)).map_err(|error| error_of("remove", path, error))
+    }
+
+    fn sync_dir(&self, path: &PathStr) -> DiskResult<()> {
+        check_dir("sync_dir", path)?;
+        dir::sync_entries(&self.at(path)).map_err(|error| error_of("sync_dir", path, error))
+    }
+
+    fn sync_all(&self, path: &PathStr) -> DiskResult<()> {
+        check_dir("sync_all", path)?;
+        let device = self.device("sync_all", path)?;
+        // Held during the barrier: the kernel tells of a failure once, and who waits must hear it.
+        let mut failure = device.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = &*failure {
+            return Err(first.clone());
+        }
+        let answer = device.dir.syncfs().map_err(|error| error_of("sync_all", path, error));
+        if let Err(error) = &answer {
+            *failure = Some(error.clone());
+        }
+        answer
+    }
+
+    fn lock(&self) -> DiskResult<Box<dyn Lock>> {
+        let taken = dir::DirLock::try_take_file(&self.root.join(LOCK_NAME))
+            .map_err(|error| error_of("lock", LOCK_NAME, error))?;
+        match taken {
+            Some(held) => Ok(Box::new(RealLock { _held: held })),
+            None => Err(DiskError::new(
+                "lock",
+                LOCK_NAME,
+                ErrorKind::Locked,
+                "another process holds it; it is released when that process ends",
+            )),
+        }
+    }
+
+    fn free_bytes(&self) -> DiskResult<u64> {
+        fsinfo::free_bytes(&self.root).map_err(|error| error_of("free_bytes", "", error))
+    }
+}
+
+#[derive(Debug)]
+struct RealLock {
+    _held: dir::DirLock,
+}
+
+impl Lock for RealLock {}
+
+/// Turns the page cache off if that was asked for and is to be had.
+fn settle_access(file: &sys_file::File, wanted: Access) -> Result<Access, SysError> {
+    if wanted == Access::Buffered {
+        return Ok(Access::Buffered);
+    }
+    let suits = |align: u32| align > 0 && DIRECT_ALIGN.is_multiple_of(u64::from(align));
+    // Kernels before 6.1 do not tell; the flag alone decides then.
+    if let Some(align) = dio_align(file)?
+        && !(suits(align.memory) && suits(align.offset))
+    {
+        return Ok(Access::Buffered);
+    }
+    match file.set_direct() {
+        Ok(()) => Ok(Access::Direct),
+        Err(error) if error.is_unsupported() => Ok(Access::Buffered),
+        Err(error) => Err(error),
+    }
+}
+
+/// Says what a failed system call means to the caller.
+fn error_of(operation: &'static str, path: &PathStr, error: SysError) -> DiskError {
+    use std::io::ErrorKind as Std;
+    let kind = match std::io::Error::from(error).kind() {
+        _ if error.is_full() => ErrorKind::Full,
+        _ if error.is_out_of_files() => ErrorKind::TooManyFiles,
+        _ if error.is_bad_path() => ErrorKind::BadPath,
+        Std::NotFound => ErrorKind::NotFound,
+        Std::AlreadyExists => ErrorKind::Exists,
+        Std::PermissionDenied | Std::ReadOnlyFilesystem => ErrorKind::Denied,
+        _ => ErrorKind::Io,
+    };
+    DiskError::new(operation, path, kind, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_root_or_one_that_is_a_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let absent = RealDisk::open(&dir.path().join("absent")).unwrap_err();
+        assert_eq!(absent.kind, ErrorKind::NotFound);
+        std::fs::write(dir.path().join("file"), b"").unwrap();
+        assert_eq!(RealDisk::open(&dir.path().join("file")).unwrap_err().kind, ErrorKind::Io);
+    }
+
+    #[test]
+    fn no_call_goes_through_a_link_in_the_last_component() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("target"), b"kept").unwrap();
+        std::fs::create_dir(dir.path().join("elsewhere")).unwrap();
+        let link = |to: &str, name: &str| {
+            std::os::unix::fs::symlink(dir.path().join(to), dir.path().join(name)).unwrap();
+        };
+        link("target", "link");
+        link("absent", "dangling");
+        link("elsewhere", "lane");
+        let disk = RealDisk::open(dir.path()).unwrap();
+        assert_eq!(disk.open("link", Access::Buffered).unwrap_err().kind, ErrorKind::BadPath);
+        for name in ["link", "dangling"] {
+            let refused = disk.create(name, Access::Buffered).unwrap_err();
+            assert_eq!(refused.kind, ErrorKind::Exists);
+        }
+        // Between components it is followed: a lane may lie on another device.
+        disk.create("lane/a", Access::Buffered).unwrap();
+        assert!(disk.list("").unwrap().contains(&Entry { name: "lane".into(), is_dir: true }));
+        assert_eq!(std::fs::read(dir.path().join("target")).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn names_no_call_can_use_and_the_lock_are_not_listed() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["lost+found", "a b", "plain"] {
+            std::fs::write(dir.path().join(name), b"").unwrap();
+        }
+        let disk = RealDisk::open(dir.path()).unwrap();
+        let _held = disk.lock().unwrap();
+        assert_eq!(disk.list("").unwrap(), [Entry { name: "plain".into(), is_dir: false }]);
+    }
+
+    #[test]
+    fn a_failed_sync_of_a_device_is_final() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = RealDisk::open(dir.path()).unwrap();
+        disk.sync_all("").unwrap();
+        let device = disk.device("sync_all", "").unwrap();
+        let first = DiskError::new("sync_all", "", ErrorKind::Io, "syncfs: the device failed");
+        *device.failure.lock().unwrap() = Some(first.clone());
+        assert_eq!(disk.sync_all(""), Err(first));
+    }
+}

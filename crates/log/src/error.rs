@@ -1,0 +1,158 @@
+//! What can go wrong: a request that is turned down changes nothing, and a log that failed stays so.
+
+use highwater_disk::DiskError;
+
+use crate::format::FormatError;
+use crate::ids::{LaneId, Lsn, Offset};
+
+/// Result of a log operation.
+pub type LogResult<T> = Result<T, LogError>;
+
+/// Why an operation did not happen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// The request does not fit the state of its stream; nothing changed.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// A write or barrier failed; the log takes nothing more until it is opened again.
+    #[error("the log is poisoned: {0}; nothing at risk was acknowledged; open it again")]
+    Poisoned(String),
+    /// No room: for the log, for its memory, or within a limit.
+    #[error("full: {0}")]
+    Full(String),
+    /// The directory cannot be opened as it is.
+    #[error("{0}")]
+    Open(#[from] OpenError),
+    /// The disk failed on a read.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// Stored bytes are not what was written.
+    #[error("{place}: {source}; restore from a copy, or read around it")]
+    Damaged {
+        /// Which bytes.
+        place: String,
+        /// What is wrong with them.
+        source: FormatError,
+    },
+}
+
+/// Why a request was turned down.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// No such stream.
+    #[error("no such stream")]
+    NotFound,
+    /// Deleted, but forks still read it.
+    #[error("the stream is deleted, and kept for its forks")]
+    SoftDeleted,
+    /// The name is taken by a stream of another configuration.
+    #[error("a stream of this name exists with another configuration")]
+    Exists,
+    /// Nothing can be appended behind the end.
+    #[error("the stream is closed at {tail}")]
+    Closed {
+        /// Its final tail.
+        tail: Offset,
+    },
+    /// The content type is not the stream's.
+    #[error("the stream holds {stored:?}")]
+    ContentType {
+        /// The stream's.
+        stored: String,
+    },
+    /// A producer skipped sequence numbers.
+    #[error("the producer's next sequence number is {expected}, not {received}")]
+    ProducerGap {
+        /// What should have come.
+        expected: u64,
+        /// What came.
+        received: u64,
+    },
+    /// A producer of an older epoch: another one has taken over.
+    #[error("the producer's epoch is {current} by now")]
+    ProducerFenced {
+        /// The newest epoch.
+        current: u64,
+    },
+    /// A new epoch has to begin with sequence number 0.
+    #[error("a new producer epoch begins with sequence number 0")]
+    ProducerEpochStart,
+    /// The sequence is not greater than the last.
+    #[error("the sequence has to be greater than the last one")]
+    Sequence,
+    /// An offset that the stream does not have.
+    #[error("offset {offset} is beyond the tail {tail}")]
+    BeyondTail {
+        /// What was asked.
+        offset: Offset,
+        /// What there is.
+        tail: Offset,
+    },
+    /// A fork's source is gone or going.
+    #[error("the source of the fork is deleted")]
+    SourceDeleted,
+    /// Something in the request is larger than a limit.
+    #[error("{what} has {size} bytes, {limit} at most")]
+    TooLarge {
+        /// What.
+        what: &'static str,
+        /// Its size.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Something in the request is empty that must not be.
+    #[error("{0} is empty")]
+    Empty(&'static str),
+}
+
+/// Why a log could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Settings that cannot be meant.
+    #[error("{0}")]
+    Settings(String),
+    /// Another process has it open.
+    #[error("another process has this log open")]
+    Locked,
+    /// A number fixed at creation differs from what was asked.
+    #[error(
+        "this log was made with {what} {stored}, and {asked} was asked: open it with {stored}, or \
+         make a new log and copy"
+    )]
+    Mismatch {
+        /// Which.
+        what: &'static str,
+        /// As made.
+        stored: u64,
+        /// As asked.
+        asked: u64,
+    },
+    /// The disk failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// A file is not readable as what it should be.
+    #[error("{file}: {source}; restore it from a copy")]
+    Format {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// Acknowledged bytes are damaged.
+    #[error(
+        "lane {lane}: acknowledged bytes from {from} on are damaged ({why}), although the log was \
+         durable to {durable}: nothing was changed. Restore from a copy, or repair explicitly, which \
+         loses that range"
+    )]
+    Damaged {
+        /// The lane.
+        lane: LaneId,
+        /// First position that cannot be read.
+        from: Lsn,
+        /// A later frame proves that the log was durable to here.
+        durable: Lsn,
+        /// Why the frame there was turned down.
+        why: String,
+    },
+}

@@ -1,0 +1,293 @@
+//! A home that keeps one file per stream, spread over directories of which each may be a device of
+//! its own. One `syncfs` per directory makes everything durable, or a barrier per file where that
+//! is chosen.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use highwater_disk::{Access, Disk, DiskResult, ErrorKind, File};
+
+use super::layout::{REGION_BYTES, position, region_of, region_start, sum_position};
+use super::open_files::OpenFiles;
+use super::{Absorb, Extent, Home};
+use crate::error::{LogError, LogResult};
+use crate::format::{FormatError, Structure};
+use crate::ids::{Offset, StreamId};
+use crate::lane::segment::{to_u64, to_usize};
+
+const ROOT: &str = "streams";
+
+/// How files are made durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileBarrier {
+    /// One `syncfs` per directory.
+    Syncfs,
+    /// One barrier per file, one after the other, and one for each directory that got a new name.
+    Files,
+}
+
+/// The home.
+#[derive(Debug)]
+pub struct Files {
+    disk: Arc<dyn Disk>,
+    stream_lanes: u16,
+    barrier: FileBarrier,
+    open: OpenFiles,
+    dirty: Mutex<Dirty>,
+}
+
+/// What the next barrier has to cover.
+#[derive(Debug, Default)]
+struct Dirty {
+    files: BTreeSet<StreamId>,
+    /// Directories with new names.
+    dirs: BTreeSet<u16>,
+}
+
+impl Files {
+    /// Opens the home of a store, its directories made if they are not there.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        stream_lanes: u16,
+        barrier: FileBarrier,
+        max_open_files: usize,
+    ) -> DiskResult<Self> {
+        ensure_dir(&*disk, ROOT)?;
+        for lane in 0..stream_lanes {
+            ensure_dir(&*disk, &dir(lane))?;
+        }
+        disk.sync_dir(ROOT)?;
+        disk.sync_dir("")?;
+        let open = OpenFiles::new(max_open_files);
+        Ok(Self { disk, stream_lanes, barrier, open, dirty: Mutex::default() })
+    }
+
+    fn stream_lane(&self, stream: StreamId) -> u16 {
+        let hash = crc32c::crc32c(&stream.0.to_le_bytes());
+        u16::try_from(hash % u32::from(self.stream_lanes))
+            .expect("smaller than the number of lanes")
+    }
+
+    fn path(&self, stream: StreamId) -> String {
+        format!("{}/{:016x}", dir(self.stream_lane(stream)), stream.0)
+    }
+
+    /// Opens a stream's file, made if it is not there.
+    fn file(&self, stream: StreamId) -> DiskResult<Arc<dyn File>> {
+        self.open.get(stream, || {
+            let path = self.path(stream);
+            match self.disk.open(&path, Access::Buffered) {
+                Err(error) if error.kind == ErrorKind::NotFound => {
+                    self.dirty().dirs.insert(self.stream_lane(stream));
+                    self.disk.create(&path, Access::Buffered)
+                }
+                opened => opened,
+            }
+        })
+    }
+
+    fn absorb_one(&self, absorb: &Absorb) -> DiskResult<u32> {
+        let file = self.file(absorb.stream)?;
+        let mut crc = absorb.region_crc;
+        let mut at = absorb.from;
+        let mut rest = &absorb.bytes[..];
+        while !rest.is_empty() {
+            let left = REGION_BYTES - at.0 % REGION_BYTES;
+            let (part, behind) = rest.split_at(rest.len().min(to_usize(left)));
+            file.write_at(part, position(at))?;
+            crc = crc32c::crc32c_append(crc, part);
+            if to_u64(part.len()) == left {
+                file.write_at(&crc.to_le_bytes(), sum_position(region_of(at)))?;
+                crc = 0;
+            }
+            at = Offset(at.0 + to_u64(part.len()));
+            rest = behind;
+        }
+        self.dirty().files.insert(absorb.stream);
+        Ok(crc)
+    }
+
+    /// Reads a region as far as the home has it, checked.
+    fn region(&self, file: &dyn File, extent: Extent, region: u64) -> LogResult<Vec<u8>> {
+        let start = region_start(region);
+        let len = (extent.end.0 - start.0).min(REGION_BYTES);
+        let mut bytes = vec![0; to_usize(len)];
+        file.read_at(&mut bytes, position(start))?;
+        let stored = if len == REGION_BYTES {
+            let mut sum = [0; 4];
+            file.read_at(&mut sum, sum_position(region))?;
+            u32::from_le_bytes(sum)
+        } else {
+            extent.region_crc
+        };
+        let computed = crc32c::crc32c(&bytes);
+        if stored != computed {
+            let place = format!("{} at {start}", self.path(extent.stream));
+            let structure = Structure::Record;
+            let source = FormatError::WrongCrc { structure, stored, computed };
+            return Err(LogError::Damaged { place, source });
+        }
+        Ok(bytes)
+    }
+
+    fn dirty(&self) -> MutexGuard<'_, Dirty> {
+        self.dirty.lock().expect("nobody panics with the home's lock held")
+    }
+}
+
+impl Home for Files {
+    fn absorb(&self, group: &[Absorb]) -> DiskResult<Vec<u32>> {
+        group.iter().map(|absorb| self.absorb_one(absorb)).collect()
+    }
+
+    fn barrier(&self) -> DiskResult<()> {
+        let dirty = std::mem::take(&mut *self.dirty());
+        match self.barrier {
+            FileBarrier::Syncfs => {
+                (0..self.stream_lanes).try_for_each(|lane| self.disk.sync_all(&dir(lane)))
+            }
+            FileBarrier::Files => {
+                for stream in dirty.files {
+                    self.file(stream)?.sync_data()?;
+                }
+                dirty.dirs.into_iter().try_for_each(|lane| self.disk.sync_dir(&dir(lane)))
+            }
+        }
+    }
+
+    fn read(&self, extent: Extent, from: Offset, to: Offset) -> LogResult<Arc<[u8]>> {
+        assert!(from < to && to <= extent.end, "a home is asked for what it has");
+        let file = self.file(extent.stream)?;
+        let mut bytes = Vec::with_capacity(to_usize(to.0 - from.0));
+        for region in region_of(from)..=region_of(Offset(to.0 - 1)) {
+            let start = region_start(region).0;
+            let read = self.region(&*file, extent, region)?;
+            let first = to_usize(from.0.saturating_sub(start));
+            let last = read.len().min(to_usize(to.0 - start));
+            bytes.extend_from_slice(&read[first..last]);
+        }
+        Ok(bytes.into())
+    }
+
+    fn remove(&self, stream: StreamId) -> DiskResult<()> {
+        self.open.forget(stream);
+        self.dirty().files.remove(&stream);
+        match self.disk.remove(&self.path(stream)) {
+            Err(error) if error.kind != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn streams(&self) -> DiskResult<Vec<StreamId>> {
+        let mut streams = Vec::new();
+        for lane in 0..self.stream_lanes {
+            let entries = self.disk.list(&dir(lane))?;
+            let number = |name: &str| u64::from_str_radix(name, 16).ok().map(StreamId);
+            streams.extend(entries.iter().filter_map(|entry| number(&entry.name)));
+        }
+        Ok(streams)
+    }
+}
+
+fn dir(lane: u16) -> String {
+    format!("{ROOT}/{lane}")
+}
+
+fn ensure_dir(disk: &dyn Disk, path: &str) -> DiskResult<()> {
+    match disk.create_dir(path) {
+        Err(error) if error.kind != ErrorKind::Exists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use highwater_disk::sim::{SimDisk, SimOptions};
+    use proptest::prelude::*;
+
+    fn home(disk: &SimDisk, barrier: FileBarrier) -> Files {
+        Files::open(Arc::new(disk.clone()), 3, barrier, 4).unwrap()
+    }
+
+    /// Absorbs pieces one after the other, and gives what the home has.
+    fn fill(home: &Files, stream: StreamId, pieces: &[usize]) -> (Extent, Vec<u8>) {
+        let mut whole: Vec<u8> = Vec::new();
+        let mut crc = 0;
+        for (number, len) in pieces.iter().enumerate() {
+            let bytes: Vec<u8> =
+                (0..*len).map(|at| u8::try_from((at * 7 + number) % 251).unwrap()).collect();
+            let from = Offset(to_u64(whole.len()));
+            let absorb = Absorb { stream, from, bytes: bytes.clone(), region_crc: crc };
+            crc = home.absorb(&[absorb]).unwrap()[0];
+            whole.extend(bytes);
+        }
+        let end = Offset(to_u64(whole.len()));
+        (Extent { stream, end, region_crc: crc }, whole)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn any_range_reads_back_as_it_was_absorbed_in_whatever_pieces(
+            pieces in prop::collection::vec(1..90_000_usize, 1..6),
+            a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>(),
+        ) {
+            let home = home(&SimDisk::new(SimOptions::seeded(3)), FileBarrier::Syncfs);
+            let (extent, whole) = fill(&home, StreamId(9), &pieces);
+            let (a, b) = (a.index(whole.len()), b.index(whole.len()));
+            let (from, to) = (a.min(b), a.max(b) + 1);
+            let read = home.read(extent, Offset(to_u64(from)), Offset(to_u64(to))).unwrap();
+            prop_assert_eq!(&read[..], &whole[from..to]);
+        }
+    }
+
+    #[test]
+    fn what_a_barrier_covered_survives_a_crash_whichever_barrier_it_is() {
+        for barrier in [FileBarrier::Syncfs, FileBarrier::Files] {
+            for seed in 0..20 {
+                let disk = SimDisk::new(SimOptions::seeded(seed));
+                let home_before = home(&disk, barrier);
+                let filled: Vec<_> = (1..8)
+                    .map(|id| fill(&home_before, StreamId(id), &[70_000, 3, 9_000]))
+                    .collect();
+                home_before.barrier().unwrap();
+                let after = home(&disk.crash(), barrier);
+                for (extent, whole) in filled {
+                    let read = after.read(extent, Offset(0), extent.end).unwrap();
+                    assert_eq!(&read[..], &whole[..], "{barrier:?}, seed {seed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_an_error_and_never_wrong_bytes() {
+        // I6
+        let disk = SimDisk::new(SimOptions::seeded(5));
+        let files = home(&disk, FileBarrier::Syncfs);
+        let (extent, _) = fill(&files, StreamId(2), &[150_000]);
+        files.barrier().unwrap();
+        let path = files.path(StreamId(2));
+        for at in [4096, 4096 + 70_000, 4096 + 149_999, sum_position(1)] {
+            let damaged = disk.fork();
+            damaged.flip_bit(&path, at, 1).unwrap();
+            let read = home(&damaged, FileBarrier::Syncfs).read(extent, Offset(0), extent.end);
+            assert!(matches!(read, Err(LogError::Damaged { .. })), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_removed_stream_is_gone_and_its_file_is_closed() {
+        let disk = SimDisk::new(SimOptions::seeded(6));
+        let files = home(&disk, FileBarrier::Syncfs);
+        fill(&files, StreamId(4), &[10]);
+        fill(&files, StreamId(5), &[10]);
+        files.remove(StreamId(4)).unwrap();
+        files.remove(StreamId(4)).unwrap();
+        assert_eq!(files.streams().unwrap(), [StreamId(5)]);
+    }
+}

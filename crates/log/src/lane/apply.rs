@@ -1,0 +1,159 @@
+//! What a record does to the table: the same when it is staged and when it is replayed.
+
+use crate::error::OpenError;
+use crate::format::{Extensions, FormatError, RecordHeader, RecordKind, Structure};
+use crate::ids::{Lsn, Offset};
+use crate::lane::segment::to_u64;
+use crate::request::Config;
+use crate::table::rare::{ClosedBy, Mark, Parent, ProducerState};
+use crate::table::slot::{Flags, Position};
+use crate::table::{SlotNo, Table};
+
+/// Records between two marks in a stream's chain: a reader walks back at most so many.
+const MARK_EVERY_BYTES: u64 = 64 << 10;
+
+/// A record as the table sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Effect<'a> {
+    /// Where it begins.
+    pub at: Lsn,
+    /// Its header.
+    pub header: &'a RecordHeader,
+    /// Its fields.
+    pub fields: &'a Extensions<'a>,
+    /// Wall clock of its frame, ms.
+    pub time_ms: u64,
+    /// Producers a stream remembers.
+    pub max_producers: u32,
+}
+
+/// Changes the table as a record says; gives its stream's slot, where it still has one.
+///
+/// # Errors
+/// When the record does not fit the table: it follows from no history.
+pub fn apply(table: &mut Table, effect: &Effect<'_>) -> Result<Option<SlotNo>, OpenError> {
+    let header = effect.header;
+    match header.kind {
+        RecordKind::EpochStart => Ok(None),
+        RecordKind::Create | RecordKind::Fork => create(table, effect).map(Some),
+        RecordKind::Append | RecordKind::Close => {
+            let at = known(table, effect)?;
+            extend(table, at, effect)?;
+            Ok(Some(at))
+        }
+        RecordKind::Delete => {
+            let at = known(table, effect)?;
+            table.remove(at);
+            Ok(None)
+        }
+        RecordKind::SoftDelete => {
+            let at = known(table, effect)?;
+            table.slot_mut(at).flags.set(Flags::SOFT_DELETED);
+            Ok(Some(at))
+        }
+        RecordKind::Touch => {
+            let at = known(table, effect)?;
+            table.rare_mut(at).touched_ms = effect.fields.touched_ms.unwrap_or(effect.time_ms);
+            Ok(Some(at))
+        }
+    }
+}
+
+fn known(table: &Table, effect: &Effect<'_>) -> Result<SlotNo, OpenError> {
+    table.by_id(effect.header.stream).ok_or_else(|| misfit(effect, "stream of the record"))
+}
+
+fn misfit(effect: &Effect<'_>, field: &'static str) -> OpenError {
+    OpenError::Format {
+        file: format!("lane {} at {}", effect.header.stream.lane(), effect.at),
+        source: FormatError::Misfit { structure: Structure::Record, field },
+    }
+}
+
+fn create(table: &mut Table, effect: &Effect<'_>) -> Result<SlotNo, OpenError> {
+    let fields = effect.fields;
+    let name = fields.name.ok_or_else(|| misfit(effect, "name"))?;
+    if table.by_name(name).is_some() || table.by_id(effect.header.stream).is_some() {
+        return Err(misfit(effect, "name or number of a new stream"));
+    }
+    let config = Config {
+        content_type: fields.content_type.unwrap_or_default().to_owned(),
+        expiry: fields.expiry,
+        metadata: fields.metadata.unwrap_or_default().to_vec(),
+    };
+    let at = table.insert(name, effect.header.stream, &config);
+    let start = effect.header.offset;
+    let slot = table.slot_mut(at);
+    (slot.tail, slot.durable, slot.absorbed) = (start, start, start);
+    if let Some(parent) = fields.fork_parent {
+        let parent = Parent { stream: parent.stream, offset: parent.offset };
+        table.rare_mut(at).parent = Some(parent);
+        if let Some(source) = table.by_id(parent.stream) {
+            table.rare_mut(source).forks += 1;
+        }
+    }
+    if config.expiry.is_some() {
+        table.rare_mut(at).touched_ms = effect.time_ms;
+    }
+    extend(table, at, effect)?;
+    Ok(at)
+}
+
+/// Moves a stream's tail, its end, its producer and its sequence: all that one record says.
+fn extend(table: &mut Table, at: SlotNo, effect: &Effect<'_>) -> Result<(), OpenError> {
+    let header = effect.header;
+    let slot = table.slot_mut(at);
+    if header.offset != slot.tail || slot.flags.has(Flags::CLOSED) {
+        return Err(misfit(effect, "offset of the payload"));
+    }
+    let tail = slot.tail.0.checked_add(u64::from(header.payload_len));
+    let tail = tail.ok_or_else(|| misfit(effect, "length of the payload"))?;
+    slot.tail = Offset(tail);
+    slot.last = Some(Position::new(effect.at));
+    let closes = header.closes || header.kind == RecordKind::Close;
+    if closes {
+        slot.flags.set(Flags::CLOSED);
+    }
+    if tail - slot.absorbed.0 >= MARK_EVERY_BYTES {
+        mark(table, at, effect);
+    }
+    if let Some(producer) = effect.fields.producer {
+        let id = std::str::from_utf8(producer.id).map_err(|_| misfit(effect, "producer"))?;
+        let state = ProducerState { epoch: producer.epoch, sequence: producer.seq, at: effect.at };
+        let rare = table.rare_mut(at);
+        if !rare.producers.contains_key(id) {
+            make_room(rare, effect.max_producers);
+        }
+        rare.producers.insert(id.into(), state);
+        if closes {
+            let closed_by =
+                ClosedBy { id: id.into(), epoch: producer.epoch, sequence: producer.seq };
+            rare.closed_by = Some(closed_by);
+        }
+    }
+    if let Some(sequence) = effect.fields.sequence {
+        table.rare_mut(at).sequence = Some(sequence.into());
+    }
+    Ok(())
+}
+
+/// Leaves a mark where the last one is far back.
+fn mark(table: &mut Table, at: SlotNo, effect: &Effect<'_>) {
+    let offset = effect.header.offset;
+    let rare = table.rare_mut(at);
+    let last = rare.marks.last().map_or(0, |mark| mark.offset.0);
+    if rare.marks.is_empty() || offset.0 - last >= MARK_EVERY_BYTES {
+        rare.marks.push(Mark { offset, at: effect.at });
+    }
+}
+
+/// Forgets the producer unused for longest, when there are as many as may be.
+fn make_room(rare: &mut crate::table::rare::Rare, max: u32) {
+    if to_u64(rare.producers.len()) < u64::from(max) {
+        return;
+    }
+    let oldest = rare.producers.iter().min_by_key(|(_, state)| state.at);
+    if let Some(id) = oldest.map(|(id, _)| id.clone()) {
+        rare.producers.remove(&id);
+    }
+}

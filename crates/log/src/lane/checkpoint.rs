@@ -1,0 +1,273 @@
+//! The checkpoint: bytes move to their home, the table is made durable, segments are used again.
+//!
+//! R1: a segment is used again only when all its bytes are behind a barrier of their home and the
+//! table that names them is durable. Every setting changes when this sequence runs, never what.
+
+use super::segment::{self, Spare, to_u64};
+use super::{Lane, State};
+use crate::catalog::{Catalog, LaneTable};
+use crate::error::{LogError, LogResult};
+use crate::format::snapshot::EntryFlags;
+use crate::format::{
+    Entry, ForkParent, LaneStart, Producer, SnapshotFile, SnapshotHeader, SnapshotKind,
+    SnapshotWriter,
+};
+use crate::home::{Absorb, Home};
+use crate::ids::{Lsn, Offset, StreamId};
+use crate::table::slot::{Flags, Slot};
+use crate::table::{SlotNo, Table};
+
+/// Bytes absorbed as one group, about: what is copied at a time.
+const GROUP_BYTES: u64 = 8 << 20;
+
+/// What a stream's home will have once the barrier is done.
+struct Moved {
+    slot: SlotNo,
+    stream: StreamId,
+    end: Offset,
+    region_crc: u32,
+}
+
+impl Lane {
+    /// Runs one checkpoint; gives whether it freed a segment.
+    ///
+    /// # Errors
+    /// The disk's. A failed home or table write leaves the log as it was, with its segments; the
+    /// log itself goes on.
+    pub(crate) fn checkpoint(&self, home: &dyn Home, catalog: &Catalog) -> LogResult<bool> {
+        let absorbed_to = self.lock().durable;
+        let moved = self.absorb(home)?;
+        home.barrier()?;
+        let (stamp, bytes, number, start) = {
+            let mut state = self.lock();
+            state.check_healthy()?;
+            for moved in &moved {
+                state.note_absorbed(moved);
+            }
+            let stamp = state.staging.next_record();
+            let number = catalog.next_table();
+            let header = SnapshotHeader {
+                store_id: self.identity.store,
+                number,
+                lane: self.identity.lane,
+                partition: 0,
+                kind: SnapshotKind::Base,
+                stamp,
+            };
+            let (bytes, summary) = encode(&state.table, &header)?;
+            let start = self.lane_start(&state, absorbed_to, stamp);
+            let snapshot = SnapshotFile {
+                number,
+                lane: self.identity.lane,
+                partition: 0,
+                kind: SnapshotKind::Base,
+                stamp,
+                len: summary.0,
+                crc: summary.1,
+            };
+            (stamp, bytes, snapshot, start)
+        };
+        catalog.write_table(number.number, &bytes)?;
+        // The table holds what was staged by then: it counts only once all of that is durable.
+        self.wait_until_durable(stamp)?;
+        let durable_lsn = self.durable();
+        let start = LaneStart { durable_lsn, ..start };
+        catalog.publish(&LaneTable { start, snapshot: number }).map_err(LogError::from)?;
+        self.retire(start.replay_from, home)
+    }
+
+    /// Copies what is durable and not absorbed to the home, group by group.
+    fn absorb(&self, home: &dyn Home) -> LogResult<Vec<Moved>> {
+        let pending = std::mem::take(&mut self.lock().unabsorbed);
+        let mut moved = Vec::new();
+        let mut rest = &pending[..];
+        while !rest.is_empty() {
+            let (group, taken) = self.lock().group(rest)?;
+            rest = &rest[taken..];
+            let crcs = match home.absorb(&group) {
+                Ok(crcs) => crcs,
+                Err(error) => {
+                    // Nothing is lost: the log still has the bytes, and the next time tries again.
+                    self.lock().unabsorbed.extend(&pending);
+                    return Err(error.into());
+                }
+            };
+            let state = self.lock();
+            moved.extend(group.iter().zip(crcs).filter_map(|(absorb, region_crc)| {
+                let slot = state.table.by_id(absorb.stream)?;
+                let end = Offset(absorb.from.0 + to_u64(absorb.bytes.len()));
+                Some(Moved { slot, stream: absorb.stream, end, region_crc })
+            }));
+        }
+        Ok(moved)
+    }
+
+    /// Where replay starts once everything before `absorbed_to` is in its home.
+    fn lane_start(&self, state: &State, absorbed_to: Lsn, stamp: Lsn) -> LaneStart {
+        let segment_bytes = self.identity.segment_bytes;
+        let (number, _) = segment::split(absorbed_to, segment_bytes);
+        let first = state.find_segment(number).or(state.segments.back());
+        let first = first.expect("a lane has a segment");
+        let block = to_u64(crate::format::BLOCK_BYTES);
+        LaneStart {
+            lane: self.identity.lane,
+            epoch: state.staging.epoch(),
+            replay_from: Lsn(segment::start(first.number, segment_bytes).0 + block),
+            durable_lsn: stamp,
+            next_stream: state.next_stream,
+            prev_crc: Some(first.prev_crc),
+        }
+    }
+
+    fn wait_until_durable(&self, stamp: Lsn) -> LogResult<()> {
+        loop {
+            let state = self.lock();
+            state.check_healthy()?;
+            if state.staging.is_empty() && !state.is_committing {
+                return Ok(());
+            }
+            if state.durable >= stamp {
+                return Ok(());
+            }
+            drop(state);
+            if !self.commit_step() {
+                // Somebody else is at it.
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Gives back the segments before a position, and the space of streams that are gone.
+    fn retire(&self, replay_from: Lsn, home: &dyn Home) -> LogResult<bool> {
+        let (dead, freed) = {
+            let mut state = self.lock();
+            let mut freed = false;
+            while state.segments.len() > 1 {
+                let first = &state.segments[0];
+                let end = segment::start(first.number, self.identity.segment_bytes).0
+                    + self.identity.segment_bytes;
+                if end > replay_from.0 {
+                    break;
+                }
+                let first = state.segments.pop_front().expect("there is more than one");
+                state.spares.push_back(Spare { file_no: first.file_no, file: first.file });
+                freed = true;
+            }
+            assert!(
+                state.segments[0].number.0 * self.identity.segment_bytes <= replay_from.0,
+                "R1: no segment that replay needs is used again"
+            );
+            (std::mem::take(&mut state.dead), freed)
+        };
+        for stream in dead {
+            home.remove(stream)?;
+        }
+        Ok(freed)
+    }
+}
+
+impl State {
+    /// Takes streams from the front of a list until a group is full; gives how many.
+    fn group(&self, pending: &[SlotNo]) -> LogResult<(Vec<Absorb>, usize)> {
+        let mut group = Vec::new();
+        let (mut bytes, mut taken) = (0, 0);
+        for at in pending {
+            if bytes >= GROUP_BYTES {
+                break;
+            }
+            taken += 1;
+            let slot = self.table.slot(*at);
+            if slot.flags.has(Flags::VACANT) || slot.durable <= slot.absorbed {
+                continue;
+            }
+            let slices = self.slices(*at, slot.absorbed, slot.durable)?;
+            let parts: Vec<&[u8]> = slices.iter().map(super::Slice::bytes).collect();
+            let joined = parts.concat();
+            bytes += to_u64(joined.len());
+            group.push(Absorb {
+                stream: slot.id,
+                from: slot.absorbed,
+                bytes: joined,
+                region_crc: slot.region_crc,
+            });
+        }
+        Ok((group, taken))
+    }
+
+    /// The home has a stream's bytes, behind its barrier.
+    fn note_absorbed(&mut self, moved: &Moved) {
+        if self.table.by_id(moved.stream) != Some(moved.slot) {
+            return;
+        }
+        let slot = self.table.slot_mut(moved.slot);
+        slot.absorbed = moved.end;
+        slot.region_crc = moved.region_crc;
+        slot.flags.clear(Flags::UNABSORBED);
+        if slot.durable > slot.absorbed {
+            slot.flags.set(Flags::UNABSORBED);
+            self.unabsorbed.push(moved.slot);
+        }
+        if self.table.rare(moved.slot).is_some() {
+            let rare = self.table.rare_mut(moved.slot);
+            rare.marks.retain(|mark| mark.offset >= moved.end);
+        }
+    }
+}
+
+/// Encodes the whole table; gives its length and checksum besides.
+fn encode(table: &Table, header: &SnapshotHeader) -> LogResult<(Vec<u8>, (u64, u32))> {
+    let mut bytes = Vec::new();
+    let mut writer = SnapshotWriter::new(header, &mut bytes);
+    for (at, slot) in table.iter() {
+        let entry = entry(table, at, slot);
+        writer
+            .push(&entry, &mut bytes)
+            .map_err(|source| LogError::Damaged { place: format!("stream {}", slot.id), source })?;
+    }
+    let summary = writer.finish(&mut bytes);
+    Ok((bytes, (summary.len, summary.crc)))
+}
+
+fn entry<'a>(table: &'a Table, at: SlotNo, slot: &'a Slot) -> Entry<'a> {
+    let rare = table.rare(at);
+    let mut flags = EntryFlags::default();
+    if slot.flags.has(Flags::CLOSED) {
+        flags = flags | EntryFlags::CLOSED;
+    }
+    if slot.flags.has(Flags::SOFT_DELETED) {
+        flags = flags | EntryFlags::SOFT_DELETED;
+    }
+    let config = &slot.config;
+    let text = Some(config.content_type.as_str()).filter(|text| !text.is_empty());
+    let metadata = Some(config.metadata.as_slice()).filter(|bytes| !bytes.is_empty());
+    let parent = rare.and_then(|rare| rare.parent);
+    let mut producers: Vec<Producer<'_>> = rare
+        .into_iter()
+        .flat_map(|rare| &rare.producers)
+        .map(|(id, state)| Producer { id: id.as_bytes(), epoch: state.epoch, seq: state.sequence })
+        .collect();
+    producers.sort_by_key(|producer| producer.id);
+    let closed_by = rare.and_then(|rare| rare.closed_by.as_ref());
+    Entry {
+        stream: slot.id,
+        flags,
+        base: parent.map_or(Offset(0), |parent| parent.offset),
+        absorbed: slot.absorbed,
+        tail: slot.tail,
+        region_crc: slot.region_crc,
+        forks: rare.map_or(0, |rare| rare.forks),
+        last_touched_ms: rare.map_or(0, |rare| rare.touched_ms),
+        name: Some(&slot.name),
+        content_type: text,
+        expiry: config.expiry,
+        fork_parent: parent.map(|p| ForkParent { stream: p.stream, offset: p.offset }),
+        sequence: rare.and_then(|rare| rare.sequence.as_deref()),
+        closed_by: closed_by.map(|closed_by| Producer {
+            id: closed_by.id.as_bytes(),
+            epoch: closed_by.epoch,
+            seq: closed_by.sequence,
+        }),
+        metadata,
+        producers,
+    }
+}

@@ -1,0 +1,288 @@
+//! A lane: one independent log, its streams, and whoever commits.
+//!
+//! All state is behind one lock, held for lookup, checks and one copy. The disk is only touched
+//! without it. A commit takes what is sealed, writes it, waits for the barrier, and publishes: by
+//! whichever thread waits for its own record first, or by the lane's committer when nobody does.
+//!
+//! Walk: `staging` builds frames, `apply` changes the table, `commit` writes and publishes, `read`
+//! answers readers, `segment` has the files, `waiters` those who wait.
+
+pub mod apply;
+mod checkpoint;
+pub mod commit;
+mod read;
+pub mod segment;
+pub mod staging;
+mod streams;
+pub mod waiters;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use highwater_disk::{Clock, Disk, PublishedWriter};
+
+use crate::error::{LogError, LogResult};
+use crate::format::SegmentHeader;
+use crate::home::Home;
+use crate::ids::{LaneId, Lsn, SegmentNo, StreamId};
+use crate::maintenance::Maintenance;
+use crate::options::Options;
+use crate::table::{SlotNo, Table};
+use segment::{FileNo, Segment, Spare};
+use staging::{Identity, Staging};
+use waiters::{Waiter, Waiters};
+
+pub use read::{Answer, Slice};
+
+/// A lane.
+#[derive(Debug)]
+pub struct Lane {
+    identity: Identity,
+    options: Options,
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    home: Arc<dyn Home>,
+    maintenance: Arc<Maintenance>,
+    state: Mutex<State>,
+    /// Tells the committer that something waits, or that it should end.
+    work: Condvar,
+}
+
+/// Everything behind the lane's lock.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub table: Table,
+    segment_bytes: u64,
+    staging: Staging,
+    /// Segments whose bytes may be read from memory, oldest first; the active one is last.
+    segments: VecDeque<Segment>,
+    /// Files for the next segments, in the order they are to be used.
+    spares: VecDeque<Spare>,
+    next_file: FileNo,
+    next_stream: u64,
+    /// Everything before it is durable, and visible.
+    durable: Lsn,
+    is_committing: bool,
+    /// Bytes staged and not durable.
+    staged_bytes: u64,
+    /// Streams whose home lacks durable bytes.
+    unabsorbed: Vec<SlotNo>,
+    /// Streams durably deleted, whose home still has their bytes.
+    dead: Vec<StreamId>,
+    waiters: Waiters,
+    watchers: HashMap<SlotNo, Vec<Waiter>>,
+    poisoned: Option<String>,
+    is_stopping: bool,
+}
+
+/// What a lane stands on.
+#[derive(Debug, Clone)]
+pub(crate) struct Around {
+    pub disk: Arc<dyn Disk>,
+    pub clock: Arc<dyn Clock>,
+    pub home: Arc<dyn Home>,
+    pub maintenance: Arc<Maintenance>,
+}
+
+/// What a lane is made of when it is opened.
+pub(crate) struct Parts {
+    pub table: Table,
+    pub staging: Staging,
+    pub segments: VecDeque<Segment>,
+    pub spares: VecDeque<Spare>,
+    pub next_file: FileNo,
+    pub next_stream: u64,
+    pub durable: Lsn,
+    pub unabsorbed: Vec<SlotNo>,
+    pub dead: Vec<StreamId>,
+}
+
+impl Lane {
+    pub(crate) fn new(identity: Identity, options: Options, around: Around, parts: Parts) -> Self {
+        let Around { disk, clock, home, maintenance } = around;
+        let state = State {
+            table: parts.table,
+            segment_bytes: identity.segment_bytes,
+            staging: parts.staging,
+            segments: parts.segments,
+            spares: parts.spares,
+            next_file: parts.next_file,
+            next_stream: parts.next_stream,
+            durable: parts.durable,
+            is_committing: false,
+            staged_bytes: 0,
+            unabsorbed: parts.unabsorbed,
+            dead: parts.dead,
+            waiters: Waiters::default(),
+            watchers: HashMap::new(),
+            poisoned: None,
+            is_stopping: false,
+        };
+        let (state, work) = (Mutex::new(state), Condvar::new());
+        Self { identity, options, disk, clock, home, maintenance, state, work }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> LaneId {
+        self.identity.lane
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic with the lock held leaves a state that nobody may build on.
+        self.state.lock().expect("a thread panicked with the lane's lock held")
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.clock.wall().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Makes room for a record in the active segment: seals, and rolls to the next one if need be.
+    fn make_room(&self, state: &mut State, record_len: usize) -> LogResult<()> {
+        if !state.staging.fits_open_frame(record_len) {
+            state.staging.seal(state.durable, self.now_ms());
+        }
+        if state.staging.has_room(record_len) {
+            return Ok(());
+        }
+        state.staging.seal(state.durable, self.now_ms());
+        let image = self.activate_next(state).inspect_err(|error| {
+            if !matches!(error, LogError::Full(_)) {
+                state.poison(error.to_string()).into_iter().for_each(Waiter::wake);
+            }
+        })?;
+        state.staging.roll(image);
+        Ok(())
+    }
+
+    /// Makes the next segment part of the log.
+    fn activate_next(&self, state: &mut State) -> LogResult<PublishedWriter> {
+        let segment_bytes = self.identity.segment_bytes;
+        if state.wal_bytes() + segment_bytes > self.options.max_wal_bytes {
+            self.maintenance.ask();
+            return Err(LogError::Full(format!(
+                "{} bytes of the log wait to be moved home: try again when a checkpoint is done",
+                state.wal_bytes()
+            )));
+        }
+        let Spare { file_no, file } = match state.spares.pop_front() {
+            Some(spare) => spare,
+            None => self.make_spare(state)?,
+        };
+        let number = SegmentNo(state.staging.segment().0 + 1);
+        let header = SegmentHeader {
+            store_id: self.identity.store,
+            lane: self.identity.lane,
+            epoch: state.staging.epoch(),
+            segno: number,
+            segment_bytes,
+            time_ms: self.now_ms(),
+        };
+        segment::write_header(&*file, &header)?;
+        let image = segment::image(segment_bytes);
+        let prev_crc = state.staging.prev_crc();
+        let reader = image.reader();
+        state.segments.push_back(Segment { number, file_no, file, image: reader, prev_crc });
+        if state.spares.is_empty() || state.wal_bytes() > self.options.checkpoint_wal_bytes {
+            self.maintenance.ask();
+        }
+        Ok(image)
+    }
+
+    fn make_spare(&self, state: &mut State) -> LogResult<Spare> {
+        let file_no = state.next_file;
+        let made = segment::make_file(
+            &*self.disk,
+            self.identity.lane,
+            file_no,
+            self.identity.segment_bytes,
+        );
+        match made {
+            Ok(file) => {
+                state.next_file = FileNo(file_no.0 + 1);
+                Ok(Spare { file_no, file })
+            }
+            Err(error) if error.kind == highwater_disk::ErrorKind::Full => {
+                Err(LogError::Full(format!("no room for another segment of the log: {error}")))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes the next segment's file ahead of need, without the lock.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn prepare_spare(&self) -> LogResult<()> {
+        let file_no = {
+            let mut state = self.lock();
+            if !state.spares.is_empty() {
+                return Ok(());
+            }
+            let file_no = state.next_file;
+            state.next_file = FileNo(file_no.0 + 1);
+            file_no
+        };
+        let (lane, segment_bytes) = (self.identity.lane, self.identity.segment_bytes);
+        let file = segment::make_file(&*self.disk, lane, file_no, segment_bytes)?;
+        self.lock().spares.push_back(Spare { file_no, file });
+        Ok(())
+    }
+
+    /// Whether so much of the log waits to be moved home that a checkpoint should begin.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        self.lock().wal_bytes() > self.options.checkpoint_wal_bytes
+    }
+
+    /// Whether a checkpoint would move anything.
+    pub(crate) fn has_unabsorbed(&self) -> bool {
+        let state = self.lock();
+        !state.unabsorbed.is_empty() || !state.dead.is_empty()
+    }
+
+    /// Turns the lane down for good.
+    pub(crate) fn fail(&self, why: &str) {
+        let woken = self.lock().poison(why.to_owned());
+        woken.into_iter().for_each(Waiter::wake);
+        self.work.notify_all();
+    }
+
+    /// Ends the committer once everything staged is committed.
+    pub(crate) fn stop(&self) {
+        self.lock().is_stopping = true;
+        self.work.notify_all();
+    }
+
+    /// Longest time a relaxed acknowledgement runs ahead of its barrier.
+    fn relaxed_within(&self) -> Option<Duration> {
+        match self.options.durability {
+            crate::options::Durability::Relaxed { within } => Some(within),
+            _ => None,
+        }
+    }
+}
+
+impl State {
+    /// Bytes of segments in use.
+    fn wal_bytes(&self) -> u64 {
+        segment::to_u64(self.segments.len()) * self.segment_bytes
+    }
+
+    /// Turns the lane down for good; wakes everybody who waits.
+    fn poison(&mut self, why: String) -> Vec<Waiter> {
+        self.poisoned.get_or_insert(why);
+        let mut woken = Vec::new();
+        self.waiters.take_all(&mut woken);
+        for (_, watchers) in self.watchers.drain() {
+            woken.extend(watchers);
+        }
+        woken
+    }
+
+    fn check_healthy(&self) -> LogResult<()> {
+        match &self.poisoned {
+            Some(why) => Err(LogError::Poisoned(why.clone())),
+            None => Ok(()),
+        }
+    }
+}

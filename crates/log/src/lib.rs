@@ -1,0 +1,16 @@
+//! A durable log for a million append-only streams on one disk.
+
+mod catalog;
+pub mod error;
+pub mod format;
+pub mod home;
+pub mod ids;
+pub mod lane;
+mod log;
+mod maintenance;
+pub mod options;
+mod recover;
+pub mod request;
+mod table;
+
+pub use log::{Driver, Log, Machine};

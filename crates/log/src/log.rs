@@ -1,0 +1,219 @@
+//! The log: its lanes, and the threads that commit when nobody waits.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use highwater_disk::{Clock, Disk, Lock, Rng};
+
+use crate::catalog::Catalog;
+use crate::error::{LogResult, OpenError};
+use crate::home::Home;
+use crate::home::files::Files;
+use crate::ids::{LaneId, Offset};
+use crate::lane::staging::Identity;
+use crate::lane::waiters::Waiter;
+use crate::lane::{Answer, Around, Lane, commit::Ticket};
+use crate::maintenance::{Keeper, Maintenance};
+use crate::options::Options;
+use crate::recover::{lane_of, open_lane, open_store};
+use crate::request::{Append, Appended, Create, Created, Info};
+
+/// Who drives the lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// Threads of the log's own.
+    Threads,
+    /// The caller, by [`Log::step`]: for tests that decide what happens when.
+    Caller,
+}
+
+/// What a log stands on.
+#[derive(Debug)]
+pub struct Machine {
+    /// Where its files are.
+    pub disk: Arc<dyn Disk>,
+    /// Its clock.
+    pub clock: Arc<dyn Clock>,
+    /// Its randomness.
+    pub rng: Box<dyn Rng>,
+}
+
+/// A log.
+#[derive(Debug)]
+pub struct Log {
+    lanes: Vec<Arc<Lane>>,
+    home: Arc<dyn Home>,
+    catalog: Arc<Catalog>,
+    maintenance: Arc<Maintenance>,
+    threads: Vec<JoinHandle<()>>,
+    // Released after the threads have ended.
+    _lock: Box<dyn Lock>,
+}
+
+impl Log {
+    /// Opens a log, or makes one in an empty directory.
+    ///
+    /// # Errors
+    /// An [`OpenError`] that says what is wrong and what to do; nothing was changed.
+    pub fn open(
+        mut machine: Machine,
+        options: &Options,
+        driver: Driver,
+    ) -> Result<Self, OpenError> {
+        options.check()?;
+        let lock = machine.disk.lock().map_err(|error| match error.kind {
+            highwater_disk::ErrorKind::Locked => OpenError::Locked,
+            _ => error.into(),
+        })?;
+        let now_ms = u64::try_from(machine.clock.wall().as_millis()).unwrap_or(u64::MAX);
+        let block = open_store(&*machine.disk, options, &mut *machine.rng, now_ms)?;
+        let (disk, clock) = (machine.disk, machine.clock);
+        let catalog = Catalog::open(Arc::clone(&disk), block)?;
+        let open_files = usize::try_from(options.max_open_files).unwrap_or(usize::MAX);
+        let home: Arc<dyn Home> = Arc::new(Files::open(
+            Arc::clone(&disk),
+            block.stream_lanes,
+            options.file_barrier,
+            open_files,
+        )?);
+        let maintenance = Arc::new(Maintenance::default());
+        let around = Around { disk, clock, home, maintenance };
+        let mut lanes = Vec::new();
+        for lane in 0..block.lanes {
+            let identity = Identity {
+                store: block.store_id,
+                lane: LaneId(lane),
+                segment_bytes: block.segment_bytes,
+                frame_bytes: options.frame_bytes,
+            };
+            lanes.push(open_lane(&around, &catalog, options, identity)?);
+        }
+        let Around { home, maintenance, .. } = around;
+        let (catalog, threads) = (Arc::new(catalog), Vec::new());
+        let mut log = Self { lanes, home, catalog, maintenance, threads, _lock: lock };
+        if driver == Driver::Threads {
+            log.start_threads(options)?;
+        }
+        Ok(log)
+    }
+
+    fn start_threads(&mut self, options: &Options) -> Result<(), OpenError> {
+        for lane in self.lanes.clone() {
+            self.start(format!("commit-{}", lane.id()), move || lane.run_committer())?;
+        }
+        let keeper = Keeper {
+            lanes: self.lanes.clone(),
+            home: Arc::clone(&self.home),
+            catalog: Arc::clone(&self.catalog),
+            interval: options.checkpoint_interval,
+            asked: Arc::clone(&self.maintenance),
+        };
+        self.maintenance.ask();
+        self.start("checkpoint".to_owned(), move || keeper.run())
+    }
+
+    fn start(
+        &mut self,
+        name: String,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), OpenError> {
+        let started = std::thread::Builder::new().name(name).spawn(body);
+        let started = started
+            .map_err(|error| OpenError::Settings(format!("cannot start a thread: {error}")))?;
+        self.threads.push(started);
+        Ok(())
+    }
+
+    /// Makes a stream. See [`Create`].
+    ///
+    /// # Errors
+    /// See [`crate::error::Rejection`] and [`crate::error::LogError`].
+    pub fn create(&self, request: &Create<'_>) -> LogResult<Ticket<Created>> {
+        self.lane(request.name).create(request)
+    }
+
+    /// Appends to a stream, closes it, or both. See [`Append`].
+    ///
+    /// # Errors
+    /// See [`crate::error::Rejection`] and [`crate::error::LogError`].
+    pub fn append(&self, request: &Append<'_>) -> LogResult<Ticket<Appended>> {
+        self.lane(request.name).append(request)
+    }
+
+    /// Deletes a stream.
+    ///
+    /// # Errors
+    /// [`crate::error::Rejection::NotFound`] and [`crate::error::LogError`].
+    pub fn delete(&self, name: &str) -> LogResult<Ticket<()>> {
+        self.lane(name).delete(name)
+    }
+
+    /// Reads durable bytes from an offset, about `max_bytes` at most.
+    ///
+    /// # Errors
+    /// See [`crate::error::Rejection`] and [`crate::error::LogError`].
+    pub fn read(&self, name: &str, from: Offset, max_bytes: u64) -> LogResult<Answer> {
+        self.lane(name).read(name, from, max_bytes)
+    }
+
+    /// Arranges to be woken when a stream has durable bytes behind `seen`, or ends; gives false when
+    /// it has already.
+    ///
+    /// # Errors
+    /// [`crate::error::Rejection::NotFound`].
+    pub fn watch(&self, name: &str, seen: Offset, waiter: Waiter) -> LogResult<bool> {
+        self.lane(name).watch(name, seen, waiter)
+    }
+
+    /// Says what is known of a stream, as far as it is durable.
+    pub fn info(&self, name: &str) -> Option<Info> {
+        self.lane(name).info(name)
+    }
+
+    /// Names of streams that begin so, behind a name, in order.
+    pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.lanes.iter().flat_map(|lane| lane.list(prefix, after, limit)).collect();
+        names.sort_unstable();
+        names.truncate(limit);
+        names
+    }
+
+    /// Commits what is staged; gives whether there was anything. For [`Driver::Caller`].
+    pub fn step(&self) -> bool {
+        // Every lane takes its turn, whatever the others did.
+        self.lanes.iter().filter(|lane| lane.commit_step()).count() > 0
+    }
+
+    /// Runs a checkpoint of every lane: bytes go to their home, the tables are made durable, and
+    /// segments are used again. Gives whether any was freed.
+    ///
+    /// # Errors
+    /// The disk's; the log goes on with the segments it has.
+    pub fn checkpoint(&self) -> LogResult<bool> {
+        let mut freed = false;
+        for lane in &self.lanes {
+            freed |= lane.checkpoint(&*self.home, &self.catalog)?;
+        }
+        Ok(freed)
+    }
+
+    fn lane(&self, name: &str) -> &Arc<Lane> {
+        let lanes = u16::try_from(self.lanes.len()).expect("lanes have 16 bits");
+        let lane = lane_of(name, lanes);
+        &self.lanes[usize::from(lane.0)]
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        for lane in &self.lanes {
+            lane.stop();
+        }
+        self.maintenance.end();
+        for thread in self.threads.drain(..) {
+            // A committer that panicked has said why; there is nobody left to tell.
+            thread.join().ok();
+        }
+    }
+}

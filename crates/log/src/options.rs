@@ -1,0 +1,150 @@
+//! Settings of a log: each a limit with its default. What cannot be meant is refused, not repaired.
+
+use std::time::Duration;
+
+use crate::error::OpenError;
+pub use crate::home::files::FileBarrier;
+
+/// When an append is acknowledged, named by what that guarantees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// After the barrier: survives a power cut.
+    Wal,
+    /// On staging; a barrier at least this often: a power cut takes at most so much time.
+    Relaxed {
+        /// Longest time until the barrier.
+        within: Duration,
+    },
+    /// After a write without a barrier: survives a killed process, not a power cut.
+    Memory,
+}
+
+/// Settings of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Independent logs; fixed when the log is made. Default 1.
+    pub lanes: u16,
+    /// Bytes of a segment; fixed when the log is made. Default 64 MiB.
+    pub segment_bytes: u64,
+    /// Largest payload of one append. Default 8 MiB.
+    pub max_payload_bytes: u64,
+    /// Records are gathered into frames of about this size. Default 1 MiB.
+    pub frame_bytes: u64,
+    /// Staged bytes beyond which appends are refused until the disk has caught up. Default 128 MiB.
+    pub max_staged_bytes: u64,
+    /// Bytes of segments kept for bytes that are not in their home, beyond which a checkpoint begins.
+    /// Default 256 MiB.
+    pub checkpoint_wal_bytes: u64,
+    /// The same, beyond which appends are refused until a checkpoint has freed some. Default 1 GiB.
+    pub max_wal_bytes: u64,
+    /// Longest time between checkpoints of a lane that has something to move. Default 60 s.
+    pub checkpoint_interval: Duration,
+    /// Streams at most. Default 4 million.
+    pub max_streams: u64,
+    /// Producers remembered per stream, 128 at most; the one unused for longest is forgotten.
+    /// Default 128.
+    pub max_producers: u32,
+    /// Files of streams that are open at once. Default 256.
+    pub max_open_files: u32,
+    /// How the home makes files durable. Default `syncfs`.
+    pub file_barrier: FileBarrier,
+    /// When an append is acknowledged.
+    pub durability: Durability,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            lanes: 1,
+            segment_bytes: 64 << 20,
+            max_payload_bytes: 8 << 20,
+            frame_bytes: 1 << 20,
+            max_staged_bytes: 128 << 20,
+            checkpoint_wal_bytes: 256 << 20,
+            max_wal_bytes: 1 << 30,
+            checkpoint_interval: Duration::from_secs(60),
+            max_streams: 4_000_000,
+            max_producers: 128,
+            max_open_files: 256,
+            file_barrier: FileBarrier::Syncfs,
+            durability: Durability::Wal,
+        }
+    }
+}
+
+impl Options {
+    /// Smallest segment: a header and a frame or two.
+    pub const LEAST_SEGMENT_BYTES: u64 = 64 << 10;
+    /// Room for headers and extensions beside the payload of one record in a frame.
+    pub const RECORD_ROOM: u64 = 48 << 10;
+
+    /// Checks that the settings can be meant.
+    ///
+    /// # Errors
+    /// [`OpenError::Settings`] that names the setting and its range.
+    pub fn check(&self) -> Result<(), OpenError> {
+        let refuse = |text: String| Err(OpenError::Settings(text));
+        if self.lanes == 0 || self.lanes > 256 {
+            return refuse(format!("lanes: 1 to 256, not {}", self.lanes));
+        }
+        let segment = self.segment_bytes;
+        if !(Self::LEAST_SEGMENT_BYTES..=1 << 32).contains(&segment)
+            || !segment.is_multiple_of(4096)
+        {
+            return refuse(format!(
+                "segment_bytes: 64 KiB to 4 GiB in steps of 4 KiB, not {segment}"
+            ));
+        }
+        let largest = segment.saturating_sub(4096 + Self::RECORD_ROOM);
+        if self.max_payload_bytes == 0 || self.max_payload_bytes > largest {
+            return refuse(format!(
+                "max_payload_bytes: 1 to {largest} with segments of {segment}, not {}",
+                self.max_payload_bytes
+            ));
+        }
+        if self.frame_bytes < 4096 || self.frame_bytes > segment - 4096 {
+            return refuse(format!("frame_bytes: 4 KiB to a segment, not {}", self.frame_bytes));
+        }
+        if self.max_staged_bytes < self.max_payload_bytes.saturating_mul(2) {
+            return refuse("max_staged_bytes: at least twice max_payload_bytes".to_owned());
+        }
+        if self.max_wal_bytes < segment.saturating_mul(3) {
+            return refuse(format!("max_wal_bytes: at least three segments of {segment}"));
+        }
+        if self.checkpoint_wal_bytes == 0 || self.checkpoint_wal_bytes > self.max_wal_bytes {
+            return refuse("checkpoint_wal_bytes: 1 to max_wal_bytes".to_owned());
+        }
+        if self.max_streams == 0 || self.max_streams > u64::from(u32::MAX) {
+            return refuse("max_streams: 1 to 2^32 - 1".to_owned());
+        }
+        if self.max_producers == 0 || self.max_producers > 128 {
+            return refuse(format!("max_producers: 1 to 128, not {}", self.max_producers));
+        }
+        if self.max_open_files == 0 {
+            return refuse("max_open_files: at least 1".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_can_be_meant_and_nonsense_is_refused_by_name() {
+        assert_eq!(Options::default().check(), Ok(()));
+        let refused = |change: fn(&mut Options)| {
+            let mut options = Options::default();
+            change(&mut options);
+            options.check().unwrap_err().to_string()
+        };
+        assert!(refused(|o| o.lanes = 0).contains("lanes"));
+        assert!(refused(|o| o.segment_bytes = 5000).contains("segment_bytes"));
+        assert!(refused(|o| o.max_payload_bytes = o.segment_bytes).contains("max_payload_bytes"));
+        assert!(refused(|o| o.frame_bytes = 1).contains("frame_bytes"));
+        assert!(refused(|o| o.max_staged_bytes = 1).contains("max_staged_bytes"));
+        assert!(refused(|o| o.max_streams = 0).contains("max_streams"));
+        assert!(refused(|o| o.max_producers = 0).contains("max_producers"));
+    }
+}

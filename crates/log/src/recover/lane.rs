@@ -1,0 +1,404 @@
+//! Opens a lane: reads its segments, replays them into the table, begins a new epoch.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use highwater_disk::{Access, Clock, Disk, File, PublishedWriter};
+
+use super::scan::{Bad, NoFrame, Reading, judge};
+use super::table::{Known, load};
+use crate::catalog::Catalog;
+use crate::error::OpenError;
+use crate::format::{
+    BLOCK_BYTES, Extensions, FrameContext, FrameHeader, NewRecord, RecordKind, Records,
+    SegmentHeader, Verify,
+};
+use crate::ids::{Epoch, LaneId, Lsn, Offset, SegmentNo, StreamId};
+use crate::lane::apply::{Effect, apply};
+use crate::lane::segment::{self, FileNo, Segment, Spare, to_u64, to_usize};
+use crate::lane::staging::{Identity, Resume, Staging, Touched};
+use crate::lane::{Around, Lane, Parts};
+use crate::options::Options;
+use crate::table::slot::{Flags, Position, Slot};
+use crate::table::{SlotNo, Table};
+
+/// A segment file found in a lane's directory.
+struct Found {
+    file_no: FileNo,
+    file: Arc<dyn File>,
+    /// Its header; absent for a file that is part of no log yet.
+    header: Option<SegmentHeader>,
+}
+
+/// What replaying gives.
+struct Replayed {
+    table: Table,
+    next_stream: u64,
+    segments: VecDeque<Segment>,
+    /// Image of the last segment, to go on in.
+    image: PublishedWriter,
+    context: FrameContext,
+    unabsorbed: Vec<SlotNo>,
+    dead: Vec<StreamId>,
+}
+
+/// Opens a lane.
+///
+/// # Errors
+/// [`OpenError::Damaged`] when acknowledged bytes cannot be read, and the disk's.
+pub(crate) fn open_lane(
+    around: &Around,
+    catalog: &Catalog,
+    options: &Options,
+    identity: Identity,
+) -> Result<Arc<Lane>, OpenError> {
+    let (disk, clock) = (&around.disk, &around.clock);
+    let known = load(catalog, identity.lane)?;
+    let found = find_segments(&**disk, identity)?;
+    let next_file = found.iter().map(|found| found.file_no.0 + 1).max().unwrap_or(0);
+    let (mut by_number, headless) = by_number(found);
+    let mut next_file = FileNo(next_file);
+    if by_number.is_empty() && known.start.is_none() {
+        let first = make_first(&**disk, &**clock, identity, next_file)?;
+        next_file = FileNo(next_file.0 + 1);
+        by_number.insert(SegmentNo(0), first);
+    }
+    let replayed = replay(&by_number, known, options, identity)?;
+    let epoch = Epoch(replayed.context.epoch_at_least.0 + 1);
+    let spares = spares(by_number, headless, &replayed.segments);
+    let mut parts = begin_epoch(&**clock, identity, replayed, epoch, next_file);
+    parts.spares = spares;
+    let lane = Lane::new(identity, options.clone(), around.clone(), parts);
+    let lane = Arc::new(lane);
+    // The epoch's first frame is durable before anybody may append (I9).
+    lane.commit_step();
+    lane.check().map_err(|error| OpenError::Settings(error.to_string()))?;
+    Ok(lane)
+}
+
+/// Reads the headers of all segment files of a lane.
+fn find_segments(disk: &dyn Disk, identity: Identity) -> Result<Vec<Found>, OpenError> {
+    let dir = segment::lane_dir(identity.lane);
+    let mut found = Vec::new();
+    for entry in disk.list(&dir)? {
+        let Some(file_no) = segment::file_no_of(&entry.name) else { continue };
+        let path = segment::path(identity.lane, file_no);
+        let file = disk.open(&path, Access::Direct)?;
+        if file.len()? < identity.segment_bytes {
+            // Its making was cut short: it has no header, and was never part of the log.
+            disk.remove(&path)?;
+            continue;
+        }
+        // What the page cache shows is only trusted once the device has it.
+        file.sync_data()?;
+        let mut block = segment::zeroed(to_u64(BLOCK_BYTES));
+        file.read_at(&mut block, 0)?;
+        let header = SegmentHeader::decode(&block).ok().filter(|header| {
+            header.store_id == identity.store
+                && header.lane == identity.lane
+                && header.segment_bytes == identity.segment_bytes
+        });
+        found.push(Found { file_no, file, header });
+    }
+    Ok(found)
+}
+
+/// Segments by number.
+type ByNumber = BTreeMap<SegmentNo, (SegmentHeader, Found)>;
+
+/// Sorts segments by number; the rest has no header, or one that a newer epoch has replaced.
+fn by_number(found: Vec<Found>) -> (ByNumber, Vec<Found>) {
+    let mut by_number = ByNumber::new();
+    let mut rest = Vec::new();
+    for found in found {
+        let Some(header) = found.header else {
+            rest.push(found);
+            continue;
+        };
+        match by_number.get(&header.segno) {
+            Some((other, _)) if other.epoch >= header.epoch => rest.push(found),
+            _ => rest.extend(by_number.insert(header.segno, (header, found)).map(|(_, old)| old)),
+        }
+    }
+    (by_number, rest)
+}
+
+/// Files that no segment of the log uses. Those behind the log's end come first, and in order: each
+/// becomes the very segment that its stale header names, so that no number is there twice.
+fn spares(
+    by_number: ByNumber,
+    headless: Vec<Found>,
+    segments: &VecDeque<Segment>,
+) -> VecDeque<Spare> {
+    let last = segments.back().map(|segment| segment.number);
+    let behind = by_number.into_iter().filter(|(number, _)| Some(*number) > last);
+    let behind = behind.map(|(_, (_, found))| found);
+    let spare = |found: Found| Spare { file_no: found.file_no, file: found.file };
+    behind.chain(headless).map(spare).collect()
+}
+
+/// Makes a new lane's first segment.
+fn make_first(
+    disk: &dyn Disk,
+    clock: &dyn Clock,
+    identity: Identity,
+    file_no: FileNo,
+) -> Result<(SegmentHeader, Found), OpenError> {
+    let file = segment::make_file(disk, identity.lane, file_no, identity.segment_bytes)?;
+    let header = SegmentHeader {
+        store_id: identity.store,
+        lane: identity.lane,
+        epoch: Epoch(0),
+        segno: SegmentNo(0),
+        segment_bytes: identity.segment_bytes,
+        time_ms: millis(clock),
+    };
+    segment::write_header(&*file, &header)?;
+    Ok((header, Found { file_no, file, header: Some(header) }))
+}
+
+/// Reads all frames in order, and applies their records.
+fn replay(
+    by_number: &ByNumber,
+    known: Known,
+    options: &Options,
+    identity: Identity,
+) -> Result<Replayed, OpenError> {
+    let segment_bytes = identity.segment_bytes;
+    let from = known.start.map_or(Lsn(to_u64(BLOCK_BYTES)), |start| start.replay_from);
+    let (first, _) = segment::split(from, segment_bytes);
+    if !by_number.contains_key(&first) {
+        return Err(OpenError::Damaged {
+            lane: identity.lane,
+            from,
+            durable: known.start.map_or(from, |start| start.durable_lsn),
+            why: "its segment is missing".to_owned(),
+        });
+    }
+    let mut context = FrameContext {
+        store_tag: identity.store.tag(),
+        lane: identity.lane,
+        epoch_at_least: Epoch(0),
+        expected_lsn: from,
+        prev_crc: known.start.map_or(Some(0), |start| start.prev_crc),
+    };
+    let must_reach = known.start.map_or(Lsn(0), |start| start.durable_lsn);
+    let next_stream = known.start.map_or(0, |start| start.next_stream);
+    let Known { table, stamp, .. } = known;
+    let mut replay = Replay { table, next_stream, stamp, dead: Vec::new(), options };
+    let mut segments = VecDeque::new();
+    let mut number = first;
+    loop {
+        let (_, found) = &by_number[&number];
+        let mut reading = Reading::new(&*found.file, segment::image(segment_bytes));
+        let prev_crc = context.prev_crc.unwrap_or(0);
+        let bad = replay.segment(&mut reading, &mut context)?;
+        let next = SegmentNo(number.0 + 1);
+        let end = context.expected_lsn;
+        let next_start = Lsn(segment::start(next, segment_bytes).0 + to_u64(BLOCK_BYTES));
+        // The log goes on in the next segment when that one begins with the next frame: the last
+        // frames of a segment leave less room than the next one needed.
+        let goes_on = by_number.get(&next).is_some_and(|(_, following)| {
+            begins_with(following, &FrameContext { expected_lsn: next_start, ..context })
+        });
+        if let (false, Some(NoFrame(why))) = (goes_on, &bad) {
+            let store_tag = identity.store.tag();
+            let bad = Bad { lane: identity.lane, store_tag, at: end, why };
+            judge(&*found.file, segment::start(number, segment_bytes), segment_bytes, &bad)?;
+            if let Some((_, following)) = by_number.get(&next) {
+                let start = segment::start(next, segment_bytes);
+                judge(&*following.file, start, segment_bytes, &bad)?;
+            }
+        }
+        let image = reading.into_image();
+        let segment = Segment {
+            number,
+            file_no: found.file_no,
+            file: Arc::clone(&found.file),
+            image: image.reader(),
+            prev_crc,
+        };
+        segments.push_back(segment);
+        if !goes_on {
+            if end < must_reach {
+                let why = bad.map_or_else(|| "the log ends there".to_owned(), |NoFrame(why)| why);
+                let (lane, durable) = (identity.lane, must_reach);
+                return Err(OpenError::Damaged { lane, from: end, durable, why });
+            }
+            let Replay { mut table, next_stream, dead, .. } = replay;
+            let unabsorbed = list_unabsorbed(&mut table);
+            let replayed =
+                Replayed { table, next_stream, segments, image, context, unabsorbed, dead };
+            return Ok(replayed);
+        }
+        context.expected_lsn = next_start;
+        number = next;
+    }
+}
+
+/// Whether a segment's first frame is the one that has to come next.
+fn begins_with(found: &Found, context: &FrameContext) -> bool {
+    let mut block = segment::zeroed(to_u64(BLOCK_BYTES));
+    let read = found.file.read_at(&mut block, to_u64(BLOCK_BYTES));
+    let header = read.ok().and_then(|()| FrameHeader::decode(&block).ok());
+    header.is_some_and(|header| context.judge(&header).is_ok())
+}
+
+/// A replay under way.
+struct Replay<'a> {
+    table: Table,
+    next_stream: u64,
+    /// Records before it are in the table already.
+    stamp: Lsn,
+    /// Streams deleted in what is replayed: their home may still have their bytes.
+    dead: Vec<StreamId>,
+    options: &'a Options,
+}
+
+impl Replay<'_> {
+    /// Applies a segment's frames; gives why there was no further one, unless the segment is full.
+    fn segment(
+        &mut self,
+        reading: &mut Reading<'_>,
+        context: &mut FrameContext,
+    ) -> Result<Option<NoFrame>, OpenError> {
+        while !reading.is_at_end() {
+            let start = reading.image.published();
+            let header = match reading.next(context)? {
+                Ok(header) => header,
+                Err(no_frame) => return Ok(Some(no_frame)),
+            };
+            let reader = reading.image.reader();
+            let body_at = start + FrameHeader::LEN;
+            let body = &reader.bytes()[body_at..body_at + to_usize(header.body_len.into())];
+            self.frame(&header, body)?;
+            *context = context.after(&header);
+        }
+        Ok(None)
+    }
+
+    fn frame(&mut self, frame: &FrameHeader, body: &[u8]) -> Result<(), OpenError> {
+        let damaged = |source| OpenError::Format {
+            file: format!("frame at {} of lane {}", frame.lsn, frame.lane),
+            source,
+        };
+        for record in Records::new(body, frame.record_count, Verify::Payloads) {
+            let record = record.map_err(damaged)?;
+            let fields = record.extensions().map_err(damaged)?;
+            let at = Lsn(frame.lsn.0 + to_u64(FrameHeader::LEN + record.at));
+            let max_producers = self.options.max_producers;
+            let time_ms = frame.time_ms;
+            let header = &record.header;
+            if header.kind != RecordKind::EpochStart {
+                self.next_stream = self.next_stream.max(header.stream.in_lane() + 1);
+            }
+            if header.kind == RecordKind::Delete {
+                self.dead.push(header.stream);
+            }
+            if at < self.stamp {
+                self.relink(at, header.stream);
+                continue;
+            }
+            let effect = Effect { at, header, fields: &fields, time_ms, max_producers };
+            if let Some(slot) = apply(&mut self.table, &effect)? {
+                publish(&mut self.table, slot);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Replay<'_> {
+    /// A record that the table has already: its place in the log is all that is learnt from it.
+    fn relink(&mut self, at: Lsn, stream: StreamId) {
+        if let Some(slot) = self.table.by_id(stream) {
+            let slot = self.table.slot_mut(slot);
+            slot.last = Some(Position::new(at));
+            slot.last_durable = slot.last;
+        }
+    }
+}
+
+/// Lists the streams whose home lacks bytes.
+fn list_unabsorbed(table: &mut Table) -> Vec<SlotNo> {
+    let lacking = |(at, slot): (SlotNo, &Slot)| (slot.durable > slot.absorbed).then_some(at);
+    let list: Vec<SlotNo> = table.iter().filter_map(lacking).collect();
+    for at in &list {
+        table.slot_mut(*at).flags.set(Flags::UNABSORBED);
+    }
+    list
+}
+
+/// What was replayed is durable.
+fn publish(table: &mut Table, at: SlotNo) {
+    let slot = table.slot_mut(at);
+    slot.durable = slot.tail;
+    slot.last_durable = slot.last;
+    slot.flags.set(Flags::VISIBLE);
+    if slot.flags.has(Flags::CLOSED) {
+        slot.flags.set(Flags::CLOSED_VISIBLE);
+    }
+}
+
+/// Stages the record that begins the epoch, right behind the last good frame: whatever else stands
+/// there belongs to an older epoch from now on.
+fn begin_epoch(
+    clock: &dyn Clock,
+    identity: Identity,
+    replayed: Replayed,
+    epoch: Epoch,
+    next_file: FileNo,
+) -> Parts {
+    let resume = Resume {
+        epoch,
+        segment: replayed.segments.back().expect("a lane has a segment").number,
+        image: replayed.image,
+        prev_crc: replayed.context.prev_crc.unwrap_or(0),
+    };
+    let durable = replayed.context.expected_lsn;
+    let mut staging = Staging::new(identity, resume);
+    let record = NewRecord {
+        kind: RecordKind::EpochStart,
+        closes: false,
+        stream: StreamId::new(identity.lane, 0),
+        offset: Offset(0),
+        prev: 0,
+        extensions: Extensions::default(),
+        payload: &[],
+        payload_crc: None,
+    };
+    let len = record.encoded_len().expect("an epoch's start is a small record");
+    if staging.has_room(len) {
+        let touched = Touched {
+            slot: SlotNo(u32::MAX),
+            id: StreamId(u64::MAX),
+            at: staging.next_record(),
+            tail: Offset(0),
+            closes: false,
+            deletes: false,
+        };
+        staging.add(&record, len, touched);
+        staging.seal(durable, millis(clock));
+    }
+    Parts {
+        table: replayed.table,
+        staging,
+        segments: replayed.segments,
+        spares: VecDeque::new(),
+        next_file,
+        next_stream: replayed.next_stream,
+        durable,
+        unabsorbed: replayed.unabsorbed,
+        dead: replayed.dead,
+    }
+}
+
+fn millis(clock: &dyn Clock) -> u64 {
+    u64::try_from(clock.wall().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The lane of a name; fixed for a store, since streams do not move.
+pub(crate) fn lane_of(name: &str, lanes: u16) -> LaneId {
+    let hash = crc32c::crc32c(name.as_bytes());
+    LaneId(u16::try_from(hash % u32::from(lanes)).expect("smaller than the number of lanes"))
+}

@@ -1,0 +1,12 @@
+//! Opening: makes a new store, or finds where each lane ended and goes on from there.
+//!
+//! Nothing is changed until the log has been judged. What is changed then, the start of a new
+//! epoch, is one frame at the end; a crash in between is a normal start (I7).
+
+mod lane;
+mod scan;
+mod store;
+mod table;
+
+pub(crate) use lane::{lane_of, open_lane};
+pub(crate) use store::open_store;

@@ -1,0 +1,132 @@
+//! Reads a segment's frames in order, and judges what stands where none can be read.
+
+use highwater_disk::{File, PublishedWriter};
+
+use crate::error::OpenError;
+use crate::format::{BLOCK_BYTES, FrameContext, FrameHeader};
+use crate::ids::{LaneId, Lsn};
+use crate::lane::segment::{to_u64, to_usize};
+
+/// Bytes read at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// A segment being read into its image: what is published are good frames.
+pub(super) struct Reading<'a> {
+    file: &'a dyn File,
+    pub image: PublishedWriter,
+    /// Bytes of the segment read so far.
+    loaded: usize,
+}
+
+/// Why no frame could be read at a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NoFrame(pub String);
+
+impl<'a> Reading<'a> {
+    /// Begins behind the header of a segment.
+    pub fn new(file: &'a dyn File, image: PublishedWriter) -> Self {
+        let loaded = image.published();
+        Self { file, image, loaded }
+    }
+
+    /// Whether the segment has room for another frame.
+    pub fn is_at_end(&self) -> bool {
+        self.image.published() + BLOCK_BYTES > self.image.capacity()
+    }
+
+    /// Reads the next frame; its bytes are published when it is good.
+    ///
+    /// # Errors
+    /// Only the disk's: a frame that is not good is an answer.
+    pub fn next(
+        &mut self,
+        context: &FrameContext,
+    ) -> Result<Result<FrameHeader, NoFrame>, OpenError> {
+        let start = self.image.published();
+        self.load(start + BLOCK_BYTES)?;
+        let no_frame = |why: String| Ok(Err(NoFrame(why)));
+        let header = match FrameHeader::decode(&self.image.unpublished()[..BLOCK_BYTES]) {
+            Err(error) => return no_frame(error.to_string()),
+            Ok(header) => header,
+        };
+        if let Err(rejection) = context.judge(&header) {
+            return no_frame(rejection.to_string());
+        }
+        let end = to_u64(start).saturating_add(header.frame_len());
+        if end > to_u64(self.image.capacity()) {
+            return no_frame("the frame crosses its segment's end".to_owned());
+        }
+        self.load(to_usize(end))?;
+        let rest = &self.image.unpublished()[FrameHeader::LEN..];
+        if let Err(error) = header.check_body(rest) {
+            return no_frame(error.to_string());
+        }
+        self.image.publish(to_usize(header.frame_len()));
+        Ok(Ok(header))
+    }
+
+    /// Reads the file up to a place.
+    fn load(&mut self, end: usize) -> Result<(), OpenError> {
+        while self.loaded < end {
+            let len = CHUNK_BYTES.min(self.image.capacity() - self.loaded);
+            let at = self.loaded - self.image.published();
+            let target = &mut self.image.unpublished()[at..at + len];
+            self.file.read_at(target, to_u64(self.loaded))?;
+            self.loaded += len;
+        }
+        Ok(())
+    }
+
+    /// Gives the image to go on in: what was read behind the last good frame is zeroed.
+    pub fn into_image(mut self) -> PublishedWriter {
+        let beyond = self.loaded - self.image.published();
+        self.image.unpublished()[..beyond].fill(0);
+        self.image
+    }
+}
+
+/// Looks behind a place where no frame could be read for proof that acknowledged bytes stood there:
+/// a frame that says the log was durable beyond it.
+///
+/// # Errors
+/// [`OpenError::Damaged`] when there is one (I6), and the disk's.
+pub(super) fn judge(
+    file: &dyn File,
+    segment_start: Lsn,
+    segment_bytes: u64,
+    bad: &Bad<'_>,
+) -> Result<(), OpenError> {
+    let mut chunk = crate::lane::segment::zeroed(to_u64(CHUNK_BYTES).min(segment_bytes));
+    let from = bad.at.0.saturating_sub(segment_start.0).max(to_u64(BLOCK_BYTES));
+    let mut at = from;
+    while at < segment_bytes {
+        let len = to_u64(chunk.len()).min(segment_bytes - at);
+        let bytes = &mut chunk[..to_usize(len)];
+        file.read_at(bytes, at)?;
+        for (block, offset) in bytes.chunks_exact(BLOCK_BYTES).zip((at..).step_by(BLOCK_BYTES)) {
+            let Ok(header) = FrameHeader::decode(block) else { continue };
+            let stands = header.lsn.0 == segment_start.0 + offset
+                && header.lane == bad.lane
+                && header.store_tag == bad.store_tag;
+            if stands && header.durable_lsn > bad.at {
+                return Err(OpenError::Damaged {
+                    lane: bad.lane,
+                    from: bad.at,
+                    durable: header.durable_lsn,
+                    why: bad.why.to_owned(),
+                });
+            }
+        }
+        at += len;
+    }
+    Ok(())
+}
+
+/// A place where no frame could be read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bad<'a> {
+    pub lane: LaneId,
+    pub store_tag: u64,
+    pub at: Lsn,
+    pub why: &'a str,
+}

@@ -1,0 +1,8 @@
+//! The engine's claims, on the simulated disk and on the real one.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod basics;
+mod crash;
+mod formats;
+mod support;

@@ -1,0 +1,73 @@
+//! A log on a simulated disk, and short ways to ask it for things.
+
+use std::sync::Arc;
+
+use highwater_disk::Rng;
+use highwater_disk::sim::{SimClock, SimDisk, SimOptions, SimRng};
+use highwater_log::error::{LogResult, OpenError};
+use highwater_log::ids::Offset;
+use highwater_log::lane::commit::Ticket;
+use highwater_log::options::Options;
+use highwater_log::request::{Append, Appended, Config, Create, Created, End, Producer};
+use highwater_log::{Driver, Log, Machine};
+
+/// Small segments, so that tests roll over them.
+pub fn small() -> Options {
+    Options {
+        segment_bytes: 64 << 10,
+        max_payload_bytes: 8 << 10,
+        frame_bytes: 16 << 10,
+        max_staged_bytes: 256 << 10,
+        checkpoint_wal_bytes: 256 << 10,
+        ..Options::default()
+    }
+}
+
+pub fn disk(seed: u64) -> SimDisk {
+    SimDisk::new(SimOptions::seeded(seed))
+}
+
+pub fn open(disk: &SimDisk, options: &Options) -> Result<Log, OpenError> {
+    let machine = Machine {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(SimClock::new()),
+        rng: Box::new(SimRng::new(7)) as Box<dyn Rng>,
+    };
+    Log::open(machine, options, Driver::Caller)
+}
+
+pub fn text() -> Config {
+    Config { content_type: "text/plain".to_owned(), ..Config::default() }
+}
+
+pub fn create(log: &Log, name: &str) -> LogResult<Ticket<Created>> {
+    log.create(&Create { name, config: &text(), payload: b"", end: End::Open })
+}
+
+/// An append of bytes and nothing else.
+pub fn plain<'a>(name: &'a str, payload: &'a [u8]) -> Append<'a> {
+    Append { name, payload, end: End::Open, content_type: None, producer: None, sequence: None }
+}
+
+pub fn append(log: &Log, name: &str, payload: &[u8]) -> LogResult<Ticket<Appended>> {
+    log.append(&plain(name, payload))
+}
+
+pub fn produced<'a>(name: &'a str, payload: &'a [u8], epoch: u64, sequence: u64) -> Append<'a> {
+    Append { producer: Some(Producer { id: "p", epoch, sequence }), ..plain(name, payload) }
+}
+
+/// Reads a whole stream, a little at a time.
+pub fn read_all(log: &Log, name: &str) -> LogResult<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut from = Offset(0);
+    loop {
+        let answer = log.read(name, from, 3000)?;
+        if answer.next == from {
+            assert_eq!(answer.tail, from, "a reader stops at the tail only");
+            return Ok(bytes);
+        }
+        bytes.extend(answer.to_vec());
+        from = answer.next;
+    }
+}
