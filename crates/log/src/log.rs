@@ -12,11 +12,11 @@ use crate::home::files::Files;
 use crate::ids::{LaneId, Offset};
 use crate::lane::staging::Identity;
 use crate::lane::waiters::Waiter;
-use crate::lane::{Answer, Around, Lane, commit::Ticket};
+use crate::lane::{Answer, Around, Lane, Read, Target, commit::Ticket};
 use crate::maintenance::{Keeper, Maintenance};
 use crate::options::Options;
 use crate::recover::{lane_of, open_lane, open_store};
-use crate::request::{Append, Appended, Create, Created, Info};
+use crate::request::{Append, Appended, Create, CreateOutcome, Created, Fork, Info};
 
 /// Who drives the lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +88,7 @@ impl Log {
             };
             lanes.push(open_lane(&around, &catalog, options, identity)?);
         }
+        count_forks(&lanes)?;
         let Around { home, maintenance, .. } = around;
         let (catalog, threads) = (Arc::new(catalog), Vec::new());
         let mut log = Self { lanes, home, catalog, maintenance, threads, _lock: lock };
@@ -132,6 +133,30 @@ impl Log {
         self.lane(request.name).create(request)
     }
 
+    /// Makes a stream that begins as another's prefix. See [`Fork`].
+    ///
+    /// # Errors
+    /// See [`crate::error::Rejection`] and [`crate::error::LogError`].
+    pub fn fork(&self, request: &Fork<'_>) -> LogResult<Ticket<Created>> {
+        let source = self.lane(request.source);
+        let parent = source.reserve_fork(request.source, request.offset)?;
+        let made = self.lane(request.name).create_fork(request, parent);
+        let is_new =
+            |made: &Ticket<Created>| made.is(|created| created.outcome == CreateOutcome::New);
+        if !made.as_ref().is_ok_and(is_new) {
+            source.release_fork(parent.stream)?;
+        }
+        made
+    }
+
+    /// Notes that a stream was used: a sliding expiry begins anew.
+    ///
+    /// # Errors
+    /// [`crate::error::Rejection::NotFound`] and [`crate::error::LogError`].
+    pub fn touch(&self, name: &str) -> LogResult<()> {
+        self.lane(name).touch(name)
+    }
+
     /// Appends to a stream, closes it, or both. See [`Append`].
     ///
     /// # Errors
@@ -153,7 +178,22 @@ impl Log {
     /// # Errors
     /// See [`crate::error::Rejection`] and [`crate::error::LogError`].
     pub fn read(&self, name: &str, from: Offset, max_bytes: u64) -> LogResult<Answer> {
-        self.lane(name).read(name, from, max_bytes)
+        let mut read = self.lane(name).read(Target::Name(name), from, max_bytes)?;
+        let mut outer: Option<Answer> = None;
+        loop {
+            match read {
+                Read::Bytes(answer) => {
+                    let Some(outer) = outer else { return Ok(answer) };
+                    return Ok(Answer { slices: answer.slices, next: answer.next, ..outer });
+                }
+                // What is the source's is read there: sources never forget what forks read.
+                Read::Inherited { source, to, own } => {
+                    outer.get_or_insert(own);
+                    let lane = &self.lanes[usize::from(source.lane().0)];
+                    read = lane.read(Target::Id(source), from, to.0 - from.0)?;
+                }
+            }
+        }
     }
 
     /// Arranges to be woken when a stream has durable bytes behind `seen`, or ends; gives false when
@@ -181,6 +221,7 @@ impl Log {
 
     /// Commits what is staged; gives whether there was anything. For [`Driver::Caller`].
     pub fn step(&self) -> bool {
+        tend(&self.lanes);
         // Every lane takes its turn, whatever the others did.
         self.lanes.iter().filter(|lane| lane.commit_step()).count() > 0
     }
@@ -202,6 +243,34 @@ impl Log {
         let lanes = u16::try_from(self.lanes.len()).expect("lanes have 16 bits");
         let lane = lane_of(name, lanes);
         &self.lanes[usize::from(lane.0)]
+    }
+}
+
+/// Counts who forks whom, and ends what nobody forks any more.
+fn count_forks(lanes: &[Arc<Lane>]) -> Result<(), OpenError> {
+    for source in lanes.iter().flat_map(|lane| lane.sources()) {
+        let lane = lanes.get(usize::from(source.lane().0)).ok_or_else(|| {
+            OpenError::Settings(format!("stream {source} is of a lane that is not there"))
+        })?;
+        lane.count_fork(source).map_err(|error| OpenError::Settings(error.to_string()))?;
+    }
+    for lane in lanes {
+        lane.schedule_all();
+        lane.end_all_unread().map_err(|error| OpenError::Settings(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Ends streams whose time is over, and sources whose last fork is gone. What cannot be done now
+/// (the log is full, say) is done at the next occasion.
+pub(crate) fn tend(lanes: &[Arc<Lane>]) {
+    for lane in lanes {
+        while lane.expire_step().is_ok_and(|has_more| has_more) {}
+        for source in lane.take_released() {
+            if lanes[usize::from(source.lane().0)].release_fork(source).is_err() {
+                lane.return_released(source);
+            }
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::catalog::Catalog;
 use crate::error::{LogError, LogResult};
 use crate::home::Home;
 use crate::lane::Lane;
+use crate::log::tend;
 
 /// Asks for maintenance, and for its end.
 #[derive(Debug, Default)]
@@ -76,6 +77,7 @@ impl Keeper {
                 return;
             }
             let is_due = begun.elapsed() >= self.interval;
+            tend(&self.lanes);
             for lane in &self.lanes {
                 self.look_after(lane, is_due);
             }

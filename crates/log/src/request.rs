@@ -49,6 +49,23 @@ pub struct Producer<'a> {
     pub sequence: u64,
 }
 
+/// Asks for a stream that begins as another's prefix.
+#[derive(Debug, Clone, Copy)]
+pub struct Fork<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The source.
+    pub source: &'a str,
+    /// Length of the prefix; the source's durable tail where none is given.
+    pub offset: Option<Offset>,
+    /// Its configuration.
+    pub config: &'a Config,
+    /// First content of its own; may be empty.
+    pub payload: &'a [u8],
+    /// Whether it is closed from the start.
+    pub end: End,
+}
+
 /// Asks for an append, a close, or both at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Append<'a> {
@@ -109,13 +126,22 @@ pub enum AppendOutcome {
     AlreadyClosed,
 }
 
+/// Where a fork begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForkOf {
+    /// The source.
+    pub source: StreamId,
+    /// Length of the prefix that is the source's.
+    pub offset: Offset,
+}
+
 /// What is known of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
     /// The stream.
     pub id: StreamId,
-    /// First offset that can be read.
-    pub start: Offset,
+    /// Where it was forked from, if it was.
+    pub fork: Option<ForkOf>,
     /// Durable tail.
     pub tail: Offset,
     /// Whether it is durably closed.

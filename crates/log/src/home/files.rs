@@ -112,11 +112,13 @@ impl Files {
 
     /// Reads a region as far as the home has it, checked.
     fn region(&self, file: &dyn File, extent: Extent, region: u64) -> LogResult<Vec<u8>> {
-        let start = region_start(region);
-        let len = (extent.end.0 - start.0).min(REGION_BYTES);
-        let mut bytes = vec![0; to_usize(len)];
+        // A fork's first region begins where the fork does.
+        let start = region_start(region).max(extent.start);
+        let region_end = region_start(region + 1);
+        let end = extent.end.min(region_end);
+        let mut bytes = vec![0; to_usize(end.0 - start.0)];
         file.read_at(&mut bytes, position(start))?;
-        let stored = if len == REGION_BYTES {
+        let stored = if end == region_end {
             let mut sum = [0; 4];
             file.read_at(&mut sum, sum_position(region))?;
             u32::from_le_bytes(sum)
@@ -159,11 +161,14 @@ impl Home for Files {
     }
 
     fn read(&self, extent: Extent, from: Offset, to: Offset) -> LogResult<Arc<[u8]>> {
-        assert!(from < to && to <= extent.end, "a home is asked for what it has");
+        assert!(
+            extent.start <= from && from < to && to <= extent.end,
+            "a home is asked for what it has"
+        );
         let file = self.file(extent.stream)?;
         let mut bytes = Vec::with_capacity(to_usize(to.0 - from.0));
         for region in region_of(from)..=region_of(Offset(to.0 - 1)) {
-            let start = region_start(region).0;
+            let start = region_start(region).max(extent.start).0;
             let read = self.region(&*file, extent, region)?;
             let first = to_usize(from.0.saturating_sub(start));
             let last = read.len().min(to_usize(to.0 - start));
@@ -215,18 +220,27 @@ mod tests {
 
     /// Absorbs pieces one after the other, and gives what the home has.
     fn fill(home: &Files, stream: StreamId, pieces: &[usize]) -> (Extent, Vec<u8>) {
+        fill_from(home, stream, Offset(0), pieces)
+    }
+
+    fn fill_from(
+        home: &Files,
+        stream: StreamId,
+        start: Offset,
+        pieces: &[usize],
+    ) -> (Extent, Vec<u8>) {
         let mut whole: Vec<u8> = Vec::new();
         let mut crc = 0;
         for (number, len) in pieces.iter().enumerate() {
             let bytes: Vec<u8> =
                 (0..*len).map(|at| u8::try_from((at * 7 + number) % 251).unwrap()).collect();
-            let from = Offset(to_u64(whole.len()));
+            let from = Offset(start.0 + to_u64(whole.len()));
             let absorb = Absorb { stream, from, bytes: bytes.clone(), region_crc: crc };
             crc = home.absorb(&[absorb]).unwrap()[0];
             whole.extend(bytes);
         }
-        let end = Offset(to_u64(whole.len()));
-        (Extent { stream, end, region_crc: crc }, whole)
+        let end = Offset(start.0 + to_u64(whole.len()));
+        (Extent { stream, start, end, region_crc: crc }, whole)
     }
 
     proptest! {
@@ -235,12 +249,14 @@ mod tests {
         fn any_range_reads_back_as_it_was_absorbed_in_whatever_pieces(
             pieces in prop::collection::vec(1..90_000_usize, 1..6),
             a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>(),
+            start in 0..200_000_u64,
         ) {
             let home = home(&SimDisk::new(SimOptions::seeded(3)), FileBarrier::Syncfs);
-            let (extent, whole) = fill(&home, StreamId(9), &pieces);
+            let (extent, whole) = fill_from(&home, StreamId(9), Offset(start), &pieces);
             let (a, b) = (a.index(whole.len()), b.index(whole.len()));
             let (from, to) = (a.min(b), a.max(b) + 1);
-            let read = home.read(extent, Offset(to_u64(from)), Offset(to_u64(to))).unwrap();
+            let at = |index| Offset(start + to_u64(index));
+            let read = home.read(extent, at(from), at(to)).unwrap();
             prop_assert_eq!(&read[..], &whole[from..to]);
         }
     }

@@ -35,6 +35,8 @@ pub struct Absorb {
 pub struct Extent {
     /// The stream.
     pub stream: StreamId,
+    /// Its first byte: 0, but for forks.
+    pub start: Offset,
     /// Behind its last byte.
     pub end: Offset,
     /// Checksum of its unfinished last region.

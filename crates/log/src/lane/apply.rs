@@ -1,7 +1,7 @@
 //! What a record does to the table: the same when it is staged and when it is replayed.
 
 use crate::error::OpenError;
-use crate::format::{Extensions, FormatError, RecordHeader, RecordKind, Structure};
+use crate::format::{Expiry, Extensions, FormatError, RecordHeader, RecordKind, Structure};
 use crate::ids::{Lsn, Offset};
 use crate::lane::segment::to_u64;
 use crate::request::Config;
@@ -53,7 +53,7 @@ pub fn apply(table: &mut Table, effect: &Effect<'_>) -> Result<Option<SlotNo>, O
         }
         RecordKind::Touch => {
             let at = known(table, effect)?;
-            table.rare_mut(at).touched_ms = effect.fields.touched_ms.unwrap_or(effect.time_ms);
+            touch(table, at, effect.fields.touched_ms.unwrap_or(effect.time_ms));
             Ok(Some(at))
         }
     }
@@ -87,13 +87,8 @@ fn create(table: &mut Table, effect: &Effect<'_>) -> Result<SlotNo, OpenError> {
     (slot.tail, slot.durable, slot.absorbed) = (start, start, start);
     if let Some(parent) = fields.fork_parent {
         let parent = Parent { stream: parent.stream, offset: parent.offset };
+        // Who forks whom is counted over all lanes, when the log is open.
         table.rare_mut(at).parent = Some(parent);
-        if let Some(source) = table.by_id(parent.stream) {
-            table.rare_mut(source).forks += 1;
-        }
-    }
-    if config.expiry.is_some() {
-        table.rare_mut(at).touched_ms = effect.time_ms;
     }
     extend(table, at, effect)?;
     Ok(at)
@@ -131,10 +126,20 @@ fn extend(table: &mut Table, at: SlotNo, effect: &Effect<'_>) -> Result<(), Open
             rare.closed_by = Some(closed_by);
         }
     }
+    if matches!(table.slot(at).config.expiry, Some(Expiry::Sliding { .. })) {
+        touch(table, at, effect.time_ms);
+    }
     if let Some(sequence) = effect.fields.sequence {
         table.rare_mut(at).sequence = Some(sequence.into());
     }
     Ok(())
+}
+
+/// Notes a stream's use, as the log knows it.
+fn touch(table: &mut Table, at: SlotNo, at_ms: u64) {
+    let rare = table.rare_mut(at);
+    rare.touched_ms = rare.touched_ms.max(at_ms);
+    rare.logged_touch_ms = rare.logged_touch_ms.max(at_ms);
 }
 
 /// Leaves a mark where the last one is far back.

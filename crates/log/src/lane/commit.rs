@@ -61,6 +61,13 @@ impl<T> Ticket<T> {
     }
 }
 
+impl<T> Ticket<T> {
+    /// Whether the answer to come fulfils a condition.
+    pub(crate) fn is(&self, condition: impl FnOnce(&T) -> bool) -> bool {
+        self.value.as_ref().is_some_and(condition)
+    }
+}
+
 impl<T: Unpin> Future for Ticket<T> {
     type Output = LogResult<T>;
 
@@ -163,7 +170,7 @@ impl Lane {
     }
 
     /// Tells the committer that something is staged that nobody waits for.
-    fn kick(&self) {
+    pub(super) fn kick(&self) {
         let state = self.lock();
         if !state.is_committing && !state.staging.is_empty() {
             self.work.notify_one();
@@ -229,6 +236,7 @@ impl Lane {
         for touched in batch.frames.iter().flat_map(|frame| &frame.touched) {
             if touched.deletes {
                 state.dead.push(touched.id);
+                state.released.extend(touched.releases);
             }
             let is_same = state.table.by_id(touched.id) == Some(touched.slot);
             if !is_same {
@@ -254,6 +262,9 @@ impl Lane {
                 slot.flags.clear(Flags::WATCHED);
                 woken.extend(state.watchers.remove(&touched.slot).unwrap_or_default());
             }
+        }
+        if !state.released.is_empty() {
+            self.maintenance.ask();
         }
         let durable = state.durable;
         state.waiters.take_before(durable, &mut woken);

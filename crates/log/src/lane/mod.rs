@@ -10,13 +10,16 @@
 pub mod apply;
 mod checkpoint;
 pub mod commit;
+mod forks;
+mod lifetime;
 mod read;
 pub mod segment;
 pub mod staging;
 mod streams;
 pub mod waiters;
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -34,6 +37,7 @@ use staging::{Identity, Staging};
 use waiters::{Waiter, Waiters};
 
 pub use read::{Answer, Slice};
+pub(crate) use read::{Read, Target};
 
 /// A lane.
 #[derive(Debug)]
@@ -70,6 +74,10 @@ pub(crate) struct State {
     unabsorbed: Vec<SlotNo>,
     /// Streams durably deleted, whose home still has their bytes.
     dead: Vec<StreamId>,
+    /// Sources whose fork is durably gone: each counts one less.
+    released: Vec<StreamId>,
+    /// Streams with an expiry, soonest first; an entry may be out of date.
+    expiries: BinaryHeap<Reverse<(u64, SlotNo, StreamId)>>,
     waiters: Waiters,
     watchers: HashMap<SlotNo, Vec<Waiter>>,
     poisoned: Option<String>,
@@ -114,6 +122,8 @@ impl Lane {
             staged_bytes: 0,
             unabsorbed: parts.unabsorbed,
             dead: parts.dead,
+            released: Vec::new(),
+            expiries: BinaryHeap::new(),
             waiters: Waiters::default(),
             watchers: HashMap::new(),
             poisoned: None,

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use highwater_disk::PublishedReader;
 
 use super::segment::{self, Segment, to_u64, to_usize};
-use super::streams::visible;
 use super::waiters::Waiter;
 use super::{Lane, State};
 use crate::error::{LogError, LogResult, Rejection};
 use crate::format::{FormatError, RecordRef, Structure, Verify};
 use crate::home::Extent;
-use crate::ids::{Lsn, Offset, SegmentNo};
+use crate::ids::{Lsn, Offset, SegmentNo, StreamId};
 use crate::table::SlotNo;
 use crate::table::slot::Flags;
 
@@ -60,14 +59,42 @@ impl Answer {
     }
 }
 
+/// Which stream is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Target<'a> {
+    /// One that readers may see.
+    Name(&'a str),
+    /// A fork's source, hidden or not.
+    Id(StreamId),
+}
+
+/// What a lane can say of a range.
+#[derive(Debug)]
+pub(crate) enum Read {
+    /// The bytes.
+    Bytes(Answer),
+    /// They are the source's: up to `to` at most.
+    Inherited {
+        /// The source.
+        source: StreamId,
+        /// Behind the last byte that is the source's.
+        to: Offset,
+        /// The fork's tail and end, without bytes.
+        own: Answer,
+    },
+}
+
 impl Lane {
     /// Reads from an offset, about `max_bytes` at most, one byte at least if there is one.
     ///
     /// # Errors
     /// [`Rejection::NotFound`], [`Rejection::BeyondTail`], [`LogError::Damaged`].
-    pub fn read(&self, name: &str, from: Offset, max_bytes: u64) -> LogResult<Answer> {
+    pub(crate) fn read(&self, target: Target<'_>, from: Offset, max_bytes: u64) -> LogResult<Read> {
         let state = self.lock();
-        let at = visible(&state.table, name).ok_or(Rejection::NotFound)?;
+        let at = match target {
+            Target::Name(name) => self.visible(&state, name)?,
+            Target::Id(id) => state.table.by_id(id).ok_or(Rejection::NotFound)?,
+        };
         let slot = state.table.slot(at);
         let tail = slot.durable;
         if from > tail {
@@ -75,21 +102,27 @@ impl Lane {
         }
         let is_closed = slot.flags.has(Flags::CLOSED_VISIBLE);
         let to = Offset(from.0.saturating_add(max_bytes.max(1)).min(tail.0));
+        let answer = |slices, next| Answer { slices, next, tail, is_closed };
         if from == to {
-            return Ok(Answer { slices: Vec::new(), next: to, tail, is_closed });
+            return Ok(Read::Bytes(answer(Vec::new(), to)));
+        }
+        let parent = state.table.rare(at).and_then(|rare| rare.parent);
+        let start = parent.map_or(Offset(0), |parent| parent.offset);
+        if let Some(parent) = parent.filter(|parent| from < parent.offset) {
+            let (source, to) = (parent.stream, to.min(parent.offset));
+            return Ok(Read::Inherited { source, to, own: answer(Vec::new(), from) });
         }
         if from >= slot.absorbed {
-            let slices = state.slices(at, from, to)?;
-            return Ok(Answer { slices, next: to, tail, is_closed });
+            return Ok(Read::Bytes(answer(state.slices(at, from, to)?, to)));
         }
         let (end, region_crc) = (slot.absorbed, slot.region_crc);
-        let extent = Extent { stream: slot.id, end, region_crc };
+        let extent = Extent { stream: slot.id, start, end, region_crc };
         // The home is read without the lock; what it has of the range comes first, the rest with
         // the next read.
         drop(state);
         let next = to.min(end);
-        let slices = vec![Slice::Home(self.home.read(extent, from, next)?)];
-        Ok(Answer { slices, next, tail, is_closed })
+        let bytes = self.home.read(extent, from, next)?;
+        Ok(Read::Bytes(answer(vec![Slice::Home(bytes)], next)))
     }
 
     /// Arranges to be woken when a stream's durable tail is no longer `seen`, or it ends; gives
@@ -99,7 +132,7 @@ impl Lane {
     /// [`Rejection::NotFound`].
     pub fn watch(&self, name: &str, seen: Offset, waiter: Waiter) -> LogResult<bool> {
         let mut state = self.lock();
-        let at = visible(&state.table, name).ok_or(Rejection::NotFound)?;
+        let at = self.visible(&state, name)?;
         let slot = state.table.slot_mut(at);
         if slot.durable > seen || slot.flags.has(Flags::CLOSED_VISIBLE) {
             return Ok(false);

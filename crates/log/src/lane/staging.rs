@@ -39,6 +39,8 @@ pub struct Touched {
     pub closes: bool,
     /// Whether it is gone.
     pub deletes: bool,
+    /// The source that it no longer forks, when it is gone.
+    pub releases: Option<crate::ids::StreamId>,
 }
 
 /// A frame that waits to be written.

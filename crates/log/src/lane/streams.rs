@@ -8,12 +8,25 @@ use super::segment::to_u64;
 use super::staging::Touched;
 use super::{Lane, State};
 use crate::error::{LogError, LogResult, Rejection};
-use crate::format::{Extensions, NewRecord, Producer, RecordHeader, RecordKind};
+use crate::format::{Extensions, ForkParent, NewRecord, Producer, RecordHeader, RecordKind};
 use crate::ids::{Lsn, Offset, StreamId};
-use crate::request::{Append, AppendOutcome, Appended, Create, CreateOutcome, Created, End, Info};
+use crate::request::{
+    Append, AppendOutcome, Appended, Config, Create, CreateOutcome, Created, End, ForkOf, Info,
+};
+use crate::table::SlotNo;
 use crate::table::decide::{self, Decision};
+use crate::table::rare::Parent;
 use crate::table::slot::{Flags, Position};
-use crate::table::{SlotNo, Table};
+
+/// A stream to be made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewStream<'a> {
+    pub name: &'a str,
+    pub config: &'a Config,
+    pub payload: &'a [u8],
+    pub end: End,
+    pub parent: Option<Parent>,
+}
 
 impl Lane {
     /// Makes a stream, with its first content and its end if asked, in one record.
@@ -22,63 +35,85 @@ impl Lane {
     /// [`Rejection::Exists`] when the name is taken by another configuration, [`LogError::Full`]
     /// when there are as many streams as may be, and what staging gives.
     pub fn create(self: &Arc<Self>, request: &Create<'_>) -> LogResult<Ticket<Created>> {
-        let mut state = self.lock();
-        state.check_healthy()?;
-        self.check_payload(request.payload)?;
-        let config = request.config;
-        if let Some(at) = state.table.by_name(request.name) {
-            return self.existing(&state, at, request);
-        }
-        if state.table.len() >= self.options.max_streams {
-            return Err(LogError::Full(format!(
-                "{} streams are the limit",
-                self.options.max_streams
-            )));
-        }
-        let id = StreamId::new(self.identity.lane, state.next_stream);
-        let text = Some(config.content_type.as_str()).filter(|text| !text.is_empty());
-        let metadata = Some(config.metadata.as_slice()).filter(|bytes| !bytes.is_empty());
-        let fields = Extensions {
-            name: Some(request.name),
-            content_type: text,
-            expiry: config.expiry,
-            metadata,
-            ..Extensions::default()
-        };
-        let record = NewRecord {
-            kind: RecordKind::Create,
-            closes: request.end == End::Close,
-            stream: id,
-            offset: Offset(0),
-            prev: 0,
-            extensions: fields,
+        let new = NewStream {
+            name: request.name,
+            config: request.config,
             payload: request.payload,
-            payload_crc: None,
+            end: request.end,
+            parent: None,
         };
-        let at = self.stage(&mut state, &record)?;
-        state.next_stream += 1;
-        let tail = Offset(to_u64(request.payload.len()));
-        Ok(Ticket::new(self, at, Created { id, tail, outcome: CreateOutcome::New }))
+        let mut state = self.lock();
+        if let Some(at) = self.living(&mut state, request.name)? {
+            return self.existing(&state, at, &new, |_| true);
+        }
+        self.make(&mut state, &new)
     }
 
     /// A stream of this name is there: the same again is no change.
-    fn existing(
+    pub(super) fn existing(
         self: &Arc<Self>,
         state: &State,
         at: SlotNo,
-        request: &Create<'_>,
+        new: &NewStream<'_>,
+        is_same_parent: impl FnOnce(Option<Parent>) -> bool,
     ) -> LogResult<Ticket<Created>> {
         let slot = state.table.slot(at);
-        if slot.flags.has(Flags::SOFT_DELETED) {
-            return Err(Rejection::SoftDeleted.into());
-        }
         let is_closed = slot.flags.has(Flags::CLOSED);
-        if *slot.config != *request.config || is_closed != (request.end == End::Close) {
+        let parent = state.table.rare(at).and_then(|rare| rare.parent);
+        let is_same = *slot.config == *new.config
+            && is_closed == (new.end == End::Close)
+            && parent.is_some() == new.parent.is_some()
+            && is_same_parent(parent);
+        if !is_same {
             return Err(Rejection::Exists.into());
         }
         let created = Created { id: slot.id, tail: slot.tail, outcome: CreateOutcome::Existing };
         // It may not be durable itself yet.
         Ok(Ticket::new(self, slot.last.map_or(Lsn(0), Position::lsn), created))
+    }
+
+    /// Stages a stream that is not there.
+    pub(super) fn make(
+        self: &Arc<Self>,
+        state: &mut State,
+        new: &NewStream<'_>,
+    ) -> LogResult<Ticket<Created>> {
+        state.check_healthy()?;
+        self.check_payload(new.payload)?;
+        if state.table.len() >= self.options.max_streams {
+            let limit = self.options.max_streams;
+            return Err(LogError::Full(format!("{limit} streams are the limit")));
+        }
+        let id = StreamId::new(self.identity.lane, state.next_stream);
+        let config = new.config;
+        let text = Some(config.content_type.as_str()).filter(|text| !text.is_empty());
+        let metadata = Some(config.metadata.as_slice()).filter(|bytes| !bytes.is_empty());
+        let offset = new.parent.map_or(Offset(0), |parent| parent.offset);
+        let record = NewRecord {
+            kind: if new.parent.is_some() { RecordKind::Fork } else { RecordKind::Create },
+            closes: new.end == End::Close,
+            stream: id,
+            offset,
+            prev: 0,
+            extensions: Extensions {
+                name: Some(new.name),
+                content_type: text,
+                expiry: config.expiry,
+                fork_parent: new
+                    .parent
+                    .map(|parent| ForkParent { stream: parent.stream, offset: parent.offset }),
+                metadata,
+                ..Extensions::default()
+            },
+            payload: new.payload,
+            payload_crc: None,
+        };
+        let lsn = self.stage(state, &record)?;
+        state.next_stream += 1;
+        let at = state.table.by_id(id).expect("it was just staged");
+        Self::schedule_expiry(state, at);
+        let tail = Offset(offset.0 + to_u64(new.payload.len()));
+        Ok(Ticket::new(self, lsn, Created { id, tail, outcome: CreateOutcome::New }))
     }
 
     /// Appends, closes, or both, in one record.
@@ -89,7 +124,7 @@ impl Lane {
         let mut state = self.lock();
         state.check_healthy()?;
         self.check_payload(request.payload)?;
-        let at = state.table.by_name(request.name).ok_or(Rejection::NotFound)?;
+        let at = self.living(&mut state, request.name)?.ok_or(Rejection::NotFound)?;
         let slot = state.table.slot(at);
         match decide::append(slot, state.table.rare(at), request)? {
             Decision::Known { outcome, at, tail } => {
@@ -123,17 +158,28 @@ impl Lane {
         Ok(Ticket::new(self, lsn, Appended { tail, outcome: AppendOutcome::New }))
     }
 
-    /// Deletes a stream. Its name is free at once, its bytes are gone when the ticket is done.
+    /// Deletes a stream: done when the ticket is. Its name is free at once, unless forks read it:
+    /// then it is kept for them, and its name stays taken.
     ///
     /// # Errors
-    /// [`Rejection::NotFound`], and what staging gives.
+    /// [`Rejection::NotFound`], [`Rejection::SoftDeleted`], and what staging gives.
     pub fn delete(self: &Arc<Self>, name: &str) -> LogResult<Ticket<()>> {
         let mut state = self.lock();
         state.check_healthy()?;
-        let at = state.table.by_name(name).ok_or(Rejection::NotFound)?;
+        let at = self.living(&mut state, name)?.ok_or(Rejection::NotFound)?;
+        let lsn = self.stage_end(&mut state, at)?;
+        let woken = state.watchers.remove(&at).unwrap_or_default();
+        drop(state);
+        woken.into_iter().for_each(super::Waiter::wake);
+        Ok(Ticket::new(self, lsn, ()))
+    }
+
+    /// Stages a stream's deletion, or that only its forks may read it from now on.
+    pub(super) fn stage_end(&self, state: &mut State, at: SlotNo) -> LogResult<Lsn> {
+        let has_forks = state.table.rare(at).is_some_and(|rare| rare.forks > 0);
         let slot = state.table.slot(at);
         let record = NewRecord {
-            kind: RecordKind::Delete,
+            kind: if has_forks { RecordKind::SoftDelete } else { RecordKind::Delete },
             closes: false,
             stream: slot.id,
             offset: slot.tail,
@@ -142,22 +188,18 @@ impl Lane {
             payload: &[],
             payload_crc: None,
         };
-        let lsn = self.stage(&mut state, &record)?;
-        let woken = state.watchers.remove(&at).unwrap_or_default();
-        drop(state);
-        woken.into_iter().for_each(super::Waiter::wake);
-        Ok(Ticket::new(self, lsn, ()))
+        self.stage(state, &record)
     }
 
     /// Says what is known of a stream, as far as it is durable.
     pub fn info(&self, name: &str) -> Option<Info> {
         let state = self.lock();
-        let at = visible(&state.table, name)?;
+        let at = self.visible(&state, name).ok()?;
         let slot = state.table.slot(at);
         let parent = state.table.rare(at).and_then(|rare| rare.parent);
         Some(Info {
             id: slot.id,
-            start: parent.map_or(Offset(0), |_| Offset(0)),
+            fork: parent.map(|p| ForkOf { source: p.stream, offset: p.offset }),
             tail: slot.durable,
             is_closed: slot.flags.has(Flags::CLOSED_VISIBLE),
             config: Arc::clone(&slot.config),
@@ -170,7 +212,9 @@ impl Lane {
         let mut names: Vec<&str> = state
             .table
             .iter()
-            .filter(|(_, slot)| slot.flags.has(Flags::VISIBLE) && !slot.flags.has(Flags::NAMELESS))
+            .filter(|(_, slot)| slot.flags.has(Flags::VISIBLE))
+            .filter(|(_, slot)| !slot.flags.has(Flags::SOFT_DELETED))
+            .filter(|(at, _)| !self.is_expired(&state, *at))
             .map(|(_, slot)| &*slot.name)
             .filter(|name| name.starts_with(prefix) && after.is_none_or(|after| *name > after))
             .collect();
@@ -179,7 +223,7 @@ impl Lane {
         names.into_iter().map(str::to_owned).collect()
     }
 
-    fn check_payload(&self, payload: &[u8]) -> LogResult<()> {
+    pub(super) fn check_payload(&self, payload: &[u8]) -> LogResult<()> {
         let (size, limit) = (to_u64(payload.len()), self.options.max_payload_bytes);
         if size > limit {
             return Err(Rejection::TooLarge { what: "the payload", size, limit }.into());
@@ -188,7 +232,7 @@ impl Lane {
     }
 
     /// Stages a record: into the open frame, and into the table. Gives where it begins.
-    fn stage(&self, state: &mut State, record: &NewRecord<'_>) -> LogResult<Lsn> {
+    pub(super) fn stage(&self, state: &mut State, record: &NewRecord<'_>) -> LogResult<Lsn> {
         let len = record.encoded_len().map_err(too_large)?;
         if state.staged_bytes.saturating_add(to_u64(len)) > self.options.max_staged_bytes {
             return Err(LogError::Full(format!(
@@ -199,6 +243,7 @@ impl Lane {
         self.make_room(state, len)?;
         let at = state.staging.next_record();
         let known = state.table.by_id(record.stream);
+        let parent = known.and_then(|slot| state.table.rare(slot)).and_then(|rare| rare.parent);
         let last = known.and_then(|slot| state.table.slot(slot).last);
         let prev = last.map_or(0, |last| RecordHeader::distance(at, last.lsn()));
         let record = NewRecord { prev, ..*record };
@@ -215,6 +260,7 @@ impl Lane {
             at,
             tail: slot.map_or(Offset(0), |slot| state.table.slot(slot).tail),
             deletes: record.kind == RecordKind::Delete,
+            releases: parent.map(|parent| parent.stream),
             closes: slot.is_some_and(|slot| state.table.slot(slot).flags.has(Flags::CLOSED)),
         };
         state.staging.add(&record, len, touched);
@@ -245,9 +291,4 @@ fn too_large(error: crate::format::FormatError) -> LogError {
         crate::format::FormatError::OutOfRange { field, .. } => Rejection::Empty(field).into(),
         other => LogError::Full(other.to_string()),
     }
-}
-
-/// Finds a stream that readers may see.
-pub(super) fn visible(table: &Table, name: &str) -> Option<SlotNo> {
-    table.by_name(name).filter(|at| table.slot(*at).flags.has(Flags::VISIBLE))
 }

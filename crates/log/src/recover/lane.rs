@@ -376,6 +376,7 @@ fn begin_epoch(
             tail: Offset(0),
             closes: false,
             deletes: false,
+            releases: None,
         };
         staging.add(&record, len, touched);
         staging.seal(durable, millis(clock));

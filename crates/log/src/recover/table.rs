@@ -93,9 +93,8 @@ fn insert(table: &mut Table, entry: &Entry<'_>) -> Result<(), FormatError> {
         let parent = Parent { stream: parent.stream, offset: parent.offset };
         table.rare_mut(at).parent = Some(parent);
     }
-    if entry.forks > 0 || entry.last_touched_ms > 0 {
-        let rare = table.rare_mut(at);
-        (rare.forks, rare.touched_ms) = (entry.forks, entry.last_touched_ms);
+    if entry.last_touched_ms > 0 {
+        table.rare_mut(at).touched_ms = entry.last_touched_ms;
     }
     Ok(())
 }

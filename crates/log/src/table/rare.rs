@@ -19,6 +19,8 @@ pub struct Rare {
     pub closed_by: Option<ClosedBy>,
     /// Wall clock of its last use, ms; for sliding expiry.
     pub touched_ms: u64,
+    /// The last use that the log knows of, ms.
+    pub logged_touch_ms: u64,
     /// Places of some of its records in the images, in order, so that a reader need not walk the
     /// whole chain back.
     pub marks: Vec<Mark>,

@@ -5,4 +5,5 @@
 mod basics;
 mod crash;
 mod formats;
+mod lifetimes;
 mod support;

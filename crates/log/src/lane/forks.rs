@@ -1,0 +1,138 @@
+//! Forks: streams that begin as another's prefix. The source may live in another lane.
+//!
+//! A source counts its forks in memory; the count is taken anew when the log is opened. A source
+//! with forks is never deleted, only hidden; when its last fork is durably gone it follows. So a
+//! fork that is there always finds its source (I8).
+
+use std::sync::Arc;
+
+use super::commit::Ticket;
+use super::streams::NewStream;
+use super::{Lane, State};
+use crate::error::{LogError, LogResult, Rejection};
+use crate::ids::{Offset, StreamId};
+use crate::request::{Created, Fork};
+use crate::table::SlotNo;
+use crate::table::rare::Parent;
+use crate::table::slot::{Flags, Slot};
+
+impl Lane {
+    /// Counts one fork more of a source, and says what it forks: nobody deletes the source from now
+    /// on.
+    ///
+    /// # Errors
+    /// [`Rejection::NotFound`], [`Rejection::SourceDeleted`], [`Rejection::BeyondTail`].
+    pub(crate) fn reserve_fork(&self, source: &str, offset: Option<Offset>) -> LogResult<Parent> {
+        let mut state = self.lock();
+        let at = match self.visible(&state, source) {
+            Err(Rejection::SoftDeleted) => return Err(Rejection::SourceDeleted.into()),
+            found => found?,
+        };
+        let slot = state.table.slot(at);
+        let (stream, tail) = (slot.id, slot.durable);
+        let offset = offset.unwrap_or(tail);
+        if offset > tail {
+            return Err(Rejection::BeyondTail { offset, tail }.into());
+        }
+        state.table.rare_mut(at).forks += 1;
+        Ok(Parent { stream, offset })
+    }
+
+    /// Makes a fork of what was reserved.
+    ///
+    /// # Errors
+    /// As creating a stream.
+    pub(crate) fn create_fork(
+        self: &Arc<Self>,
+        request: &Fork<'_>,
+        parent: Parent,
+    ) -> LogResult<Ticket<Created>> {
+        let new = NewStream {
+            name: request.name,
+            config: request.config,
+            payload: request.payload,
+            end: request.end,
+            parent: Some(parent),
+        };
+        let mut state = self.lock();
+        if let Some(at) = self.living(&mut state, request.name)? {
+            let is_same = |other: Option<Parent>| {
+                other.is_some_and(|other| {
+                    other.stream == parent.stream
+                        // Without an offset the tail was meant, which may have moved on.
+                        && (request.offset.is_none() || other.offset == parent.offset)
+                })
+            };
+            return self.existing(&state, at, &new, is_same);
+        }
+        self.make(&mut state, &new)
+    }
+
+    /// Counts one fork less of a source; the last one takes a hidden source with it.
+    ///
+    /// # Errors
+    /// What staging gives.
+    pub(crate) fn release_fork(&self, source: StreamId) -> LogResult<()> {
+        let mut state = self.lock();
+        let Some(at) = state.table.by_id(source) else { return Ok(()) };
+        let rare = state.table.rare_mut(at);
+        rare.forks = rare.forks.checked_sub(1).expect("I8: a fork is counted before it is gone");
+        self.end_if_unread(&mut state, at)?;
+        drop(state);
+        self.kick();
+        Ok(())
+    }
+
+    /// Deletes a hidden source that nobody forks any more.
+    fn end_if_unread(&self, state: &mut State, at: SlotNo) -> LogResult<()> {
+        let is_hidden = state.table.slot(at).flags.has(Flags::SOFT_DELETED);
+        let has_forks = state.table.rare(at).is_some_and(|rare| rare.forks > 0);
+        if is_hidden && !has_forks {
+            self.stage_end(state, at)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the sources whose fork is durably gone.
+    pub(crate) fn take_released(&self) -> Vec<StreamId> {
+        std::mem::take(&mut self.lock().released)
+    }
+
+    /// Gives a source back that could not be released now.
+    pub(crate) fn return_released(&self, source: StreamId) {
+        self.lock().released.push(source);
+    }
+
+    /// Lists the sources of this lane's streams: once for each fork.
+    pub(crate) fn sources(&self) -> Vec<StreamId> {
+        let state = self.lock();
+        let parent = |(at, _): (SlotNo, &Slot)| state.table.rare(at)?.parent;
+        state.table.iter().filter_map(parent).map(|parent| parent.stream).collect()
+    }
+
+    /// Counts a fork that was found when the log was opened.
+    ///
+    /// # Errors
+    /// When its source is not there: the log is damaged.
+    pub(crate) fn count_fork(&self, source: StreamId) -> Result<(), LogError> {
+        let mut state = self.lock();
+        let at = state.table.by_id(source).ok_or(Rejection::SourceDeleted)?;
+        state.table.rare_mut(at).forks += 1;
+        Ok(())
+    }
+
+    /// Ends hidden sources whose last fork went while the log was closing.
+    ///
+    /// # Errors
+    /// What staging gives.
+    pub(crate) fn end_all_unread(&self) -> LogResult<()> {
+        let mut state = self.lock();
+        let hidden =
+            |(at, slot): (SlotNo, &Slot)| slot.flags.has(Flags::SOFT_DELETED).then_some(at);
+        let all: Vec<SlotNo> = state.table.iter().filter_map(hidden).collect();
+        for at in all {
+            self.end_if_unread(&mut state, at)?;
+        }
+        Ok(())
+    }
+}

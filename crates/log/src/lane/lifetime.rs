@@ -1,0 +1,149 @@
+//! Who is there: names that mean a stream, streams whose time is over, and what becomes of them.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::{Lane, State, Waiter};
+use crate::error::{LogResult, Rejection};
+use crate::format::{Expiry, Extensions, NewRecord, RecordKind};
+use crate::table::SlotNo;
+use crate::table::slot::Flags;
+
+/// A use is logged when it is later than the last logged one by this share of the time to live.
+const TOUCH_SHARE: u64 = 8;
+/// And by so much at least, ms.
+const TOUCH_LEAST_MS: u64 = 1000;
+/// Streams that one step ends.
+const EXPIRED_PER_STEP: usize = 1000;
+
+impl Lane {
+    /// Finds a stream that requests may change; one whose time is over is ended first, and its
+    /// name is free again.
+    pub(super) fn living(&self, state: &mut State, name: &str) -> LogResult<Option<SlotNo>> {
+        let Some(at) = state.table.by_name(name) else { return Ok(None) };
+        if state.table.slot(at).flags.has(Flags::SOFT_DELETED) {
+            return Err(Rejection::SoftDeleted.into());
+        }
+        if !self.is_expired(state, at) {
+            return Ok(Some(at));
+        }
+        let is_kept = state.table.rare(at).is_some_and(|rare| rare.forks > 0);
+        self.stage_end(state, at)?;
+        if is_kept { Err(Rejection::SoftDeleted.into()) } else { Ok(None) }
+    }
+
+    /// Finds a stream that readers may see.
+    ///
+    /// # Errors
+    /// [`Rejection::NotFound`], [`Rejection::SoftDeleted`].
+    pub(super) fn visible(&self, state: &State, name: &str) -> Result<SlotNo, Rejection> {
+        let at = state.table.by_name(name).ok_or(Rejection::NotFound)?;
+        let flags = state.table.slot(at).flags;
+        if !flags.has(Flags::VISIBLE) || self.is_expired(state, at) {
+            return Err(Rejection::NotFound);
+        }
+        if flags.has(Flags::SOFT_DELETED) { Err(Rejection::SoftDeleted) } else { Ok(at) }
+    }
+
+    /// When a stream's time is over, ms since 1970.
+    fn ends_at(state: &State, at: SlotNo) -> Option<u64> {
+        match state.table.slot(at).config.expiry? {
+            Expiry::Absolute { at_ms } => Some(at_ms),
+            Expiry::Sliding { ttl_ms } => {
+                let touched_ms = state.table.rare(at).map_or(0, |rare| rare.touched_ms);
+                Some(touched_ms.saturating_add(ttl_ms))
+            }
+        }
+    }
+
+    pub(super) fn is_expired(&self, state: &State, at: SlotNo) -> bool {
+        Self::ends_at(state, at).is_some_and(|ends_ms| ends_ms <= self.now_ms())
+    }
+
+    pub(super) fn schedule_expiry(state: &mut State, at: SlotNo) {
+        if let Some(ends_ms) = Self::ends_at(state, at) {
+            let id = state.table.slot(at).id;
+            state.expiries.push(Reverse((ends_ms, at, id)));
+        }
+    }
+
+    /// Schedules every stream that has an expiry: once, when the lane is opened.
+    pub(crate) fn schedule_all(&self) {
+        let mut state = self.lock();
+        let with_expiry =
+            |(at, slot): (SlotNo, &crate::table::slot::Slot)| slot.config.expiry.map(|_| at);
+        let all: Vec<SlotNo> = state.table.iter().filter_map(with_expiry).collect();
+        for at in all {
+            Self::schedule_expiry(&mut state, at);
+        }
+    }
+
+    /// Notes that a stream was used, so that a sliding expiry begins anew. What the log knows of it
+    /// lags by an eighth of its time to live: after a crash it may end that much early.
+    ///
+    /// # Errors
+    /// [`Rejection::NotFound`], and what staging gives.
+    pub fn touch(self: &Arc<Self>, name: &str) -> LogResult<()> {
+        let mut state = self.lock();
+        let at = self.visible(&state, name)?;
+        let Some(Expiry::Sliding { ttl_ms }) = state.table.slot(at).config.expiry else {
+            return Ok(());
+        };
+        let now_ms = self.now_ms();
+        let rare = state.table.rare_mut(at);
+        rare.touched_ms = rare.touched_ms.max(now_ms);
+        let lag_ms = now_ms.saturating_sub(rare.logged_touch_ms);
+        if lag_ms < (ttl_ms / TOUCH_SHARE).max(TOUCH_LEAST_MS) {
+            return Ok(());
+        }
+        let slot = state.table.slot(at);
+        let record = NewRecord {
+            kind: RecordKind::Touch,
+            closes: false,
+            stream: slot.id,
+            offset: slot.tail,
+            prev: 0,
+            extensions: Extensions { touched_ms: Some(now_ms), ..Extensions::default() },
+            payload: &[],
+            payload_crc: None,
+        };
+        self.stage(&mut state, &record)?;
+        drop(state);
+        self.kick();
+        Ok(())
+    }
+
+    /// Ends streams whose time is over; gives whether there may be more.
+    ///
+    /// # Errors
+    /// What staging gives.
+    pub(crate) fn expire_step(&self) -> LogResult<bool> {
+        let mut state = self.lock();
+        let now_ms = self.now_ms();
+        let mut woken = Vec::new();
+        let mut ended = 0;
+        while ended < EXPIRED_PER_STEP {
+            let due = state.expiries.peek().is_some_and(|Reverse((ends, ..))| *ends <= now_ms);
+            let Some(Reverse((_, at, id))) = (if due { state.expiries.pop() } else { None }) else {
+                break;
+            };
+            let is_there = state.table.by_id(id) == Some(at);
+            if !is_there || state.table.slot(at).flags.has(Flags::SOFT_DELETED) {
+                continue;
+            }
+            if self.is_expired(&state, at) {
+                woken.extend(state.watchers.remove(&at).unwrap_or_default());
+                self.stage_end(&mut state, at)?;
+                ended += 1;
+            } else {
+                Self::schedule_expiry(&mut state, at);
+            }
+        }
+        drop(state);
+        woken.into_iter().for_each(Waiter::wake);
+        if ended > 0 {
+            self.kick();
+        }
+        Ok(ended == EXPIRED_PER_STEP)
+    }
+}
