@@ -98,6 +98,7 @@ fn create(table: &mut Table, effect: &Effect<'_>) -> Result<SlotNo, OpenError> {
 fn extend(table: &mut Table, at: SlotNo, effect: &Effect<'_>) -> Result<(), OpenError> {
     let header = effect.header;
     let slot = table.slot_mut(at);
+    // I3: a record goes behind its stream's tail, or follows from no history.
     if header.offset != slot.tail || slot.flags.has(Flags::CLOSED) {
         return Err(misfit(effect, "offset of the payload"));
     }
@@ -112,6 +113,7 @@ fn extend(table: &mut Table, at: SlotNo, effect: &Effect<'_>) -> Result<(), Open
     if tail - slot.absorbed.0 >= MARK_EVERY_BYTES {
         mark(table, at, effect);
     }
+    // I4: the producer's state is in the record that has its data.
     if let Some(producer) = effect.fields.producer {
         let id = std::str::from_utf8(producer.id).map_err(|_| misfit(effect, "producer"))?;
         let state = ProducerState { epoch: producer.epoch, sequence: producer.seq, at: effect.at };

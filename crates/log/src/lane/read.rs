@@ -170,6 +170,8 @@ impl State {
             }
             if start <= from.0 {
                 slices.reverse();
+                let found: usize = slices.iter().map(|slice| slice.bytes().len()).sum();
+                assert_eq!(to_u64(found), to.0 - from.0, "I1: a range has no hole");
                 return Ok(slices);
             }
             next = record.prev;

@@ -220,6 +220,7 @@ fn replay(
         };
         segments.push_back(segment);
         if !goes_on {
+            // I5: everything that was durable when the table was written has to be there.
             if end < must_reach {
                 let why = bad.map_or_else(|| "the log ends there".to_owned(), |NoFrame(why)| why);
                 let (lane, durable) = (identity.lane, must_reach);

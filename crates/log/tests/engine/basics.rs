@@ -31,6 +31,7 @@ fn readers_see_exactly_what_is_durable() {
 
 #[test]
 fn a_log_comes_back_with_streams_ends_producers_and_sequences() {
+    // I4, I5
     let disk = disk(2);
     let log = open(&disk, &small()).unwrap();
     for name in ["a", "b", "c"] {
