@@ -41,17 +41,23 @@ struct Commit {
     period_ns: f64,
 }
 
-/// Measures all cases; the figures are printed, and judged against the bounds.
-pub fn check(
-    workspace: &Workspace,
-    directory: &Path,
-    pairs: u32,
-    commits: u32,
-) -> Result<StepReport> {
+/// How much is measured.
+pub struct Extent<'a> {
+    /// Pairs of runs per case.
+    pub pairs: u32,
+    /// Commits per run.
+    pub commits: u32,
+    /// Only cases whose name holds this.
+    pub only: &'a str,
+}
+
+/// Measures the cases; the figures are printed, and judged against the bounds.
+pub fn check(workspace: &Workspace, directory: &Path, extent: &Extent<'_>) -> Result<StepReport> {
     let place = directory.join(format!("accuracy-{}", std::process::id()));
     fs::create_dir(&place).with_context(|| format!("cannot make {}", place.display()))?;
-    let bench = Bench { binary: workspace.target.join("release/highwater"), place, commits };
-    let judged = bench.all(pairs);
+    let binary = workspace.target.join("release/highwater");
+    let bench = Bench { binary, place, commits: extent.commits };
+    let judged = bench.all(extent);
     remove_folder(&bench.place)?;
     judged
 }
@@ -63,14 +69,18 @@ struct Bench {
 }
 
 impl Bench {
-    fn all(&self, pairs: u32) -> Result<StepReport> {
+    fn all(&self, extent: &Extent<'_>) -> Result<StepReport> {
         let mut findings = Vec::new();
         println!(
             "case                         highwater p50  fio p50  ratio (spread)        period"
         );
         for case in &CASES {
+            let name = format!("{} {} {} B", case.io, case.barrier, case.block);
+            if !name.contains(extent.only) {
+                continue;
+            }
             let mut measured = Vec::new();
-            for pair in 0..pairs {
+            for pair in 0..extent.pairs {
                 // Turn about, and who goes first changes, so that drift falls on both alike.
                 measured.push(if pair % 2 == 0 {
                     let ours = self.highwater(case)?;
@@ -80,7 +90,6 @@ impl Bench {
                     (self.highwater(case)?, theirs)
                 });
             }
-            let name = format!("{} {} {} B", case.io, case.barrier, case.block);
             let ratio = print_row(&name, &measured);
             if !BOUNDS.contains(&ratio) {
                 findings.push(format!("{name}: the median ratio {ratio:.3} is outside {BOUNDS:?}"));
@@ -92,6 +101,8 @@ impl Bench {
     fn highwater(&self, case: &Case) -> Result<Commit> {
         let mut command = Command::new(&self.binary);
         command.args(["bench", "--state", "initialised", "--rounds", "1", "--json", "--quiet"]);
+        // fio has no warm-up of a number of writes: neither tool gets one.
+        command.args(["--warmup", "0"]);
         command.args(["--io", case.io, "--barrier", case.barrier]);
         command.args(["--block", &case.block.to_string()]);
         command.args(["--iterations", &self.commits.to_string()]);

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::accuracy::Extent;
 use crate::report::StepReport;
 use crate::workspace::Workspace;
 
@@ -62,6 +63,9 @@ enum Command {
         /// Commits per run.
         #[arg(long, default_value_t = 4000)]
         commits: u32,
+        /// Only cases whose name holds this, as in `fdatasync`.
+        #[arg(long, default_value = "")]
+        only: String,
     },
 }
 
@@ -90,9 +94,11 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         }
         Command::Layers => StepReport::from_findings(layers::check(&workspace.metadata)),
         Command::Browser { pages } => browser::check(&workspace, pages)?,
-        Command::Accuracy { directory, pairs, commits } => {
-            accuracy::check(&workspace, directory, *pairs, *commits)?
-        }
+        Command::Accuracy { directory, pairs, commits, only } => accuracy::check(
+            &workspace,
+            directory,
+            &Extent { pairs: *pairs, commits: *commits, only },
+        )?,
     };
     report.notes.iter().for_each(|note| println!("{note}"));
     println!("{}", report.verdict);

@@ -15,6 +15,13 @@ pub const MAX_WRITERS: u32 = 1024;
 pub const MAX_FILES: u32 = 1_000_000;
 /// Largest block: each writer holds one in memory.
 pub const MAX_BLOCK: u64 = 1 << 30;
+/// Most writes of one case in a round, warm-up apart: each leaves up to 32 bytes of times in memory
+/// (one write, one barrier, one commit), which makes 1 GiB.
+pub const MAX_WRITES: u64 = 32 << 20;
+/// Open files kept for the program itself: standard streams, the run directory, `/proc`, `/sys`.
+const SPARE_FILES: u64 = 64;
+/// Least space that a file takes, whatever it holds: a block of the file system.
+const LEAST_FILE_BYTES: u64 = 4096;
 /// Space left free beside what the largest case needs.
 const SPARE_BYTES: u64 = 64 << 20;
 
@@ -59,8 +66,9 @@ pub struct Extent {
 pub fn planned(id: String, group: &str, case: Case, extent: &Extent, site: &Site) -> PlannedCase {
     let fitted = fit(&case, extent);
     let capacity = extent.capacity.unwrap_or(fitted.needed_bytes);
-    let refused =
-        impossible(&case, site).or_else(|| does_not_fit(&case, &fitted, capacity, extent.at_end));
+    let refused = impossible(&case, site)
+        .or_else(|| fitted.too_many())
+        .or_else(|| does_not_fit(&case, &fitted, capacity, extent.at_end));
     PlannedCase {
         id,
         group: group.to_owned(),
@@ -77,6 +85,19 @@ struct Fitted {
     iterations: u64,
     warmup: u64,
     needed_bytes: u64,
+}
+
+impl Fitted {
+    /// Why the times of so many writes cannot be kept.
+    fn too_many(&self) -> Option<String> {
+        let most = self.iterations.max(self.warmup);
+        (most > MAX_WRITES).then(|| {
+            format!(
+                "the times of {most} writes would take more than 1 GiB of memory: at most \
+                 {MAX_WRITES} in a round; give fewer --iterations and more --rounds"
+            )
+        })
+    }
 }
 
 fn fit(case: &Case, extent: &Extent) -> Fitted {
@@ -125,6 +146,14 @@ fn impossible(case: &Case, site: &Site) -> Option<String> {
         format!("1 to {MAX_WRITERS} writers")
     } else if case.files == 0 || case.files > MAX_FILES {
         format!("1 to {MAX_FILES} files")
+    } else if open_files(case).saturating_add(SPARE_FILES) > site.open_files {
+        format!(
+            "{} writers need {} open files, and this process may have {}, of which {SPARE_FILES} \
+             stay spare: raise the limit (ulimit -Hn), or use fewer --writers",
+            case.writers,
+            open_files(case),
+            site.open_files
+        )
     } else if case.files > 1 {
         return impossible_files(case);
     } else if case.io == IoMode::Direct {
@@ -161,7 +190,23 @@ fn misaligned(case: &Case, site: &Site) -> Option<String> {
     }
 }
 
+/// Files that a case has open at once: those it writes, and a ring for each writer.
+fn open_files(case: &Case) -> u64 {
+    let writers = u64::from(case.writers);
+    let is_own = case.files > 1 || case.sharing == Sharing::Own;
+    let rings = if case.barrier == Barrier::Uring { writers } else { 0 };
+    rings + if is_own { writers } else { 1 }
+}
+
 fn contradictory(case: &Case) -> Option<String> {
+    let fused = case.barrier.is_part_of_write() || case.barrier == Barrier::Uring;
+    if fused && case.every == Every::Never {
+        return Some(format!(
+            "{} makes every write durable: it cannot be left out with --every never; use --barrier \
+             none",
+            case.barrier
+        ));
+    }
     let batched = !matches!(case.every, Every::Writes(1) | Every::Never);
     if case.barrier.is_part_of_write() && batched {
         return Some(format!(
@@ -187,10 +232,7 @@ impl Plan {
 
     /// Space that the largest case needs at once.
     pub fn peak_bytes(&self) -> u64 {
-        self.runnable()
-            .map(|planned| setup_bytes(planned).max(write_bytes(planned)))
-            .max()
-            .unwrap_or(0)
+        self.runnable().map(space_bytes).max().unwrap_or(0)
     }
 
     /// Cases that are not refused.
@@ -244,6 +286,15 @@ impl Plan {
             _ => Ok(()),
         }
     }
+}
+
+/// Space that a case takes at once.
+fn space_bytes(planned: &PlannedCase) -> u64 {
+    let case = &planned.case;
+    if case.files > 1 {
+        return u64::from(case.files).saturating_mul(case.block.max(LEAST_FILE_BYTES));
+    }
+    setup_bytes(planned).max(write_bytes(planned))
 }
 
 /// Files that a case makes.

@@ -34,7 +34,7 @@ pub struct Preset {
 }
 
 /// Values of each dimension; the cases are all combinations.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Product {
     /// File states.
     pub state: Vec<FileState>,
@@ -59,24 +59,8 @@ pub struct Product {
 /// What the user wants otherwise; an empty list or `None` leaves the preset's choice.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overrides {
-    /// File states.
-    pub state: Vec<FileState>,
-    /// I/O modes.
-    pub io: Vec<IoMode>,
-    /// Barriers.
-    pub barrier: Vec<Barrier>,
-    /// Block sizes, bytes.
-    pub block: Vec<u64>,
-    /// Intervals between barriers.
-    pub every: Vec<Every>,
-    /// Numbers of writers.
-    pub writers: Vec<u32>,
-    /// Ways of sharing.
-    pub sharing: Vec<Sharing>,
-    /// Arrivals.
-    pub arrival: Vec<Arrival>,
-    /// Numbers of small files.
-    pub files: Vec<u32>,
+    /// Values of each dimension.
+    pub product: Product,
     /// Measured writes per round.
     pub iterations: Option<u64>,
     /// Bytes written per round instead of a number of writes.
@@ -113,7 +97,8 @@ impl Product {
         }
     }
 
-    fn overridden(&self, by: &Overrides) -> Self {
+    /// These values, replaced in each dimension where `by` has any.
+    fn overridden(&self, by: &Self) -> Self {
         fn pick<T: Clone>(ours: &[T], theirs: &[T]) -> Vec<T> {
             if theirs.is_empty() { ours.to_vec() } else { theirs.to_vec() }
         }
@@ -203,6 +188,13 @@ impl Preset {
                 "--rounds, --iterations and --total are at least 1".to_owned(),
             ));
         }
+        if by.product.files.iter().any(|files| *files < 2) {
+            return Err(ProbeError::Settings(
+                "--files takes 2 or more small files, made durable as one batch; for one file, \
+                 leave it out"
+                    .to_owned(),
+            ));
+        }
         let planned_cases = cases
             .iter()
             .enumerate()
@@ -224,7 +216,7 @@ impl Preset {
 
     fn cases(&self, by: &Overrides) -> Result<Vec<Case>, ProbeError> {
         let products: Vec<Product> =
-            self.products.iter().map(|product| product.overridden(by)).collect();
+            self.products.iter().map(|product| product.overridden(&by.product)).collect();
         let count = products.iter().map(Product::len).fold(0, usize::saturating_add);
         if count > MAX_CASES {
             return Err(ProbeError::Settings(format!(

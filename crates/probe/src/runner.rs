@@ -25,13 +25,27 @@ use crate::work_dir::WorkDir;
 pub enum Until {
     /// After this many.
     Rounds(u32),
-    /// At this moment, but not before so many are complete.
+    /// At this moment, but not before so many are complete, and not after so many.
     Deadline {
         /// The moment.
         at: Instant,
         /// Fewest rounds.
         at_least: u32,
+        /// Most rounds: what the run may write is announced for so many.
+        at_most: u32,
     },
+}
+
+impl Until {
+    /// Whether a round of this number, from 0, is to start now.
+    fn wants(self, round: u32, now: Instant) -> bool {
+        match self {
+            Self::Rounds(count) => round < count,
+            Self::Deadline { at, at_least, at_most } => {
+                round < at_least || (round < at_most && now < at)
+            }
+        }
+    }
 }
 
 /// Where in the run it is: for progress.
@@ -136,6 +150,13 @@ impl<'a> Runner<'a> {
         })
     }
 
+    /// Takes over cases that ended for good before the first round; after a failure there is none.
+    #[must_use]
+    pub fn with_stopped(mut self, stopped: BTreeMap<String, StopReason>) -> Self {
+        self.stopped = stopped;
+        self
+    }
+
     /// Runs all rounds, removes the working directory, writes the data and gives it.
     ///
     /// A case that fails is a result; so is a run that the user stopped.
@@ -153,11 +174,19 @@ impl<'a> Runner<'a> {
     }
 
     fn wants_round(&self, round: u32, until: Until) -> bool {
-        let enough = match until {
-            Until::Rounds(count) => round >= count,
-            Until::Deadline { at, at_least } => round >= at_least && Instant::now() >= at,
+        // Where no case is left, rounds would go by without doing anything.
+        until.wants(round, Instant::now())
+            && !self.interrupted
+            && !self.has_failed()
+            && self.live().next().is_some()
+    }
+
+    /// Cases that still give numbers.
+    fn live(&self) -> impl Iterator<Item = &PlannedCase> {
+        let is_live = |planned: &&PlannedCase| {
+            planned.refused.is_none() && !self.stopped.contains_key(&planned.id)
         };
-        !enough && !self.interrupted && !self.has_failed()
+        self.data.manifest.cases.iter().filter(is_live)
     }
 
     /// After a failed write or barrier nothing more is measured: the disk's word is worthless now.
@@ -171,14 +200,7 @@ impl<'a> Runner<'a> {
         rounds: Option<u32>,
         observer: &mut dyn Observer,
     ) -> Result<(), ProbeError> {
-        let live: Vec<PlannedCase> = self
-            .data
-            .manifest
-            .cases
-            .iter()
-            .filter(|planned| planned.refused.is_none() && !self.stopped.contains_key(&planned.id))
-            .cloned()
-            .collect();
+        let live: Vec<PlannedCase> = self.live().cloned().collect();
         for (position, index) in order(live.len(), round).into_iter().enumerate() {
             let planned = &live[index];
             let step = Step { planned, round, rounds, position, cases: live.len() };
@@ -335,5 +357,64 @@ mod tests {
             assert!(places.iter().all(|seen| seen.len() >= count.min(3)), "{count}: {places:?}");
         }
         assert!(order(0, 5).is_empty());
+    }
+
+    #[test]
+    fn a_deadline_starts_neither_too_few_nor_too_many_rounds() {
+        let now = Instant::now();
+        let hour = std::time::Duration::from_secs(3600);
+        let rounds = |at| {
+            let until = Until::Deadline { at, at_least: 4, at_most: 20 };
+            (0..100).take_while(|round| until.wants(*round, now)).count()
+        };
+        assert_eq!((rounds(now), rounds(now + hour)), (4, 20));
+    }
+
+    /// Runs a plan of one case without an observer.
+    fn run(stopped: Option<StopReason>, until: Until) -> RunData {
+        struct Blind;
+        impl Observer for Blind {
+            fn case_started(&mut self, _: &Step<'_>) {}
+            fn case_measured(&mut self, _: &Step<'_>, _: &RoundRow) {}
+            fn case_stopped(&mut self, _: &Step<'_>, _: &StopReason) {}
+        }
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let runs = tempfile::tempdir().unwrap();
+        let site = Site::open(dir.path()).unwrap();
+        let by = crate::preset::Overrides {
+            iterations: Some(2),
+            seed: 1,
+            ..crate::preset::Overrides::default()
+        };
+        let plan = crate::preset::Preset::named("custom").unwrap().plan(&by, &site).unwrap();
+        let title = Title {
+            name: "t".to_owned(),
+            command: Vec::new(),
+            version: "0".to_owned(),
+            started: record::timestamp(),
+        };
+        let manifest = manifest(&title, &plan, &site);
+        let id = manifest.cases[0].id.clone();
+        let mut run_dir = RunDir::create(runs.path(), "t", "2026-11-30").unwrap();
+        let never = AtomicBool::new(false);
+        let runner = Runner::new(manifest, &site, &mut run_dir, &never).unwrap();
+        let stopped = stopped.map(|reason| (id, reason)).into_iter().collect();
+        runner.with_stopped(stopped).run(until, &mut Blind).unwrap()
+    }
+
+    #[test]
+    fn where_no_case_is_left_the_run_ends_before_its_deadline() {
+        let at = Instant::now() + std::time::Duration::from_secs(86_400);
+        let day = Until::Deadline { at, at_least: 4, at_most: u32::MAX };
+        for reason in [
+            StopReason::Unsupported("not here".to_owned()),
+            StopReason::Failed("fdatasync: EIO".to_owned()),
+        ] {
+            let data = run(Some(reason.clone()), day);
+            let outcome = data.outcome.unwrap();
+            assert!(data.rounds.is_empty() && !outcome.interrupted);
+            assert_eq!(outcome.stopped.into_values().collect::<Vec<_>>(), [reason]);
+        }
+        assert_eq!(run(None, Until::Rounds(3)).rounds.len(), 3);
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use highwater_report::machine::Machine;
+use highwater_sys::process;
 
 use crate::disk::chain::Chain;
 use crate::disk::mounts::mount_of;
@@ -21,10 +22,13 @@ pub struct Site {
     pub machine: Machine,
     /// What runs that died had left here.
     pub reaped: Reaped,
+    /// Files that this process may have open at once.
+    pub open_files: u64,
 }
 
 impl Site {
-    /// Looks at a directory, and removes what runs that died left in it.
+    /// Looks at a directory, and removes what runs that died left in it. Raises this process's
+    /// limit of open files as far as it may: each writer can need a file of its own.
     ///
     /// # Errors
     /// When the directory is absent, not a directory, or cannot be listed.
@@ -41,7 +45,8 @@ impl Site {
         let reaped = work_dir::reap_dead(&canonical)?;
         let chain = Chain::find(&mount);
         let machine = machine::capture(&canonical, &mount, &chain)?;
-        Ok(Self { dir: canonical, chain, machine, reaped })
+        let open_files = process::raise_open_file_limit();
+        Ok(Self { dir: canonical, chain, machine, reaped, open_files })
     }
 
     /// Alignment of memory for direct I/O, bytes; a page where the kernel does not tell.

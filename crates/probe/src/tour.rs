@@ -1,38 +1,62 @@
-//! The one-minute tour: which cases, and how many writes each gets of the time there is.
+//! The one-minute tour: which cases, and how many writes each gets of the time and bytes there are.
+//!
+//! A [`Draft`] says what will be tried, so that it can be announced before anything is written;
+//! `pilots` tries each case briefly; the [`Tour`] is what the rounds then do.
 
+mod pilots;
+
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use highwater_report::case::{Barrier, Case, Every, FileState, IoMode, Sharing};
-use highwater_report::data::{Group, GroupKind, PlannedCase, Settings};
+use highwater_report::data::{Group, GroupKind, PlannedCase, Settings, StopReason};
+use highwater_stats::units;
 
-use crate::error::{CaseError, ProbeError};
+use crate::error::ProbeError;
 use crate::plan::{AtEnd, Extent, Plan, planned};
 use crate::site::Site;
-use crate::trial::{self, Surroundings};
-use crate::work_dir::WorkDir;
+use crate::trial;
+use pilots::Pilot;
 
 /// Rounds that a tour aims at: enough for intervals, few enough for long ones.
 const ROUNDS: u32 = 10;
+/// Most rounds, however fast the disk: the bytes announced hold for all of them.
+const MOST_ROUNDS: u32 = 20;
 /// Fewest rounds, however slow the disk.
 pub const FEWEST_ROUNDS: u32 = 4;
 /// Shortest tour: below this the intervals say nothing.
 pub const LEAST_SECONDS: f64 = 2.0;
 /// Commits per case and round, at least and at most.
 const COMMITS: (u64, u64) = (12, 20_000);
-/// Commits of the pilot that finds how long a case takes.
-const PILOT_COMMITS: u64 = 12;
+/// Commits of the pilot that finds how long a case takes, and most writes they may take.
+const PILOT: (u64, u64) = (12, 1200);
 /// Share of the time kept for what surrounds the rounds.
 const SPARE_SHARE: f64 = 0.06;
 const BLOCK: u64 = 4096;
+/// Most bytes that one case of the tour writes in a round, and the fewest worth asking for.
+const CASE_BYTES: (u64, u64) = (16 << 10, 32 << 20);
+
+/// A tour before its cases were tried.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draft {
+    plan: Plan,
+    seconds: f64,
+    max_bytes: u64,
+}
 
 /// A tour ready to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tour {
-    /// What it does.
+    /// What it does, in as many rounds as its settings say at most.
     pub plan: Plan,
     /// When its rounds should end.
     pub deadline: Instant,
+    /// Bytes that trying the cases wrote, set-up included.
+    pub tried_bytes: u64,
+    /// Cases that ended for good when they were tried: no round of them is run, and after a
+    /// failure no round at all.
+    pub stopped: BTreeMap<String, StopReason>,
 }
 
 /// Sections and cases of the tour.
@@ -41,53 +65,112 @@ struct Stops {
     cases: Vec<(&'static str, Case)>,
 }
 
-/// Plans a tour of about `seconds`, running each case briefly to find how long it takes.
+/// Plans a tour of about `seconds`; nothing is written yet.
 ///
 /// # Errors
-/// When the time is too short, the directory cannot be worked in, or nothing can run.
-pub fn plan(
-    site: &Site,
-    seconds: f64,
-    settings: &Settings,
-    stop: &AtomicBool,
-) -> Result<Tour, ProbeError> {
+/// When the time or the bytes allowed are too few, or nothing can run.
+pub fn draft(site: &Site, seconds: f64, settings: &Settings) -> Result<Draft, ProbeError> {
     if !(LEAST_SECONDS..=86_400.0).contains(&seconds) {
         return Err(ProbeError::Settings(format!(
             "--seconds takes {LEAST_SECONDS} to 86400; {seconds} is outside"
         )));
     }
-    let begun = Instant::now();
-    let deadline = begun + Duration::from_secs_f64(seconds * (1.0 - SPARE_SHARE));
     let stops = stops(site);
-    let mut plan = Plan {
+    let plan = Plan {
         preset: "probe".to_owned(),
         question: "What does a durable write cost here, and which write path should be used?"
             .to_owned(),
         groups: stops.groups,
         cases: pilot_cases(&stops.cases, site),
-        settings: Settings { rounds: ROUNDS, seconds: Some(seconds), ..settings.clone() },
+        settings: Settings { rounds: 1, seconds: Some(seconds), ..settings.clone() },
     };
-    plan.check(site)?;
-    let pilots = run_pilots(&plan, site, stop)?;
-    let left = deadline.saturating_duration_since(Instant::now());
-    let runnable = u32::try_from(plan.runnable().count().max(1)).unwrap_or(u32::MAX);
-    let slice = left / ROUNDS / runnable;
-    plan.cases = plan
-        .cases
-        .iter()
-        .zip(&pilots)
-        .map(|(case, pilot)| sized(case, pilot.as_ref(), slice, site))
-        .collect();
-    plan.check(site)?;
-    Ok(Tour { plan, deadline })
+    let draft = Draft { plan, seconds, max_bytes: settings.max_bytes.unwrap_or(u64::MAX) };
+    let least = draft.fitted(CASE_BYTES.0, site, Clone::clone);
+    draft.allows(least.total_bytes().saturating_add(draft.bytes()))?;
+    draft.plan.check(site)?;
+    Ok(draft)
 }
 
-/// What a pilot found.
-struct Pilot {
-    /// Time outside the measured interval.
-    overhead: Duration,
-    /// Measured time per write.
-    per_write: Duration,
+impl Draft {
+    /// Cases that will be tried.
+    pub fn cases(&self) -> usize {
+        self.plan.runnable().count()
+    }
+
+    /// Bytes that trying them writes, set-up included.
+    pub fn bytes(&self) -> u64 {
+        self.plan.total_bytes()
+    }
+
+    /// Most bytes that trying and touring may write together, on however fast a disk.
+    pub fn most_bytes(&self, site: &Site) -> u64 {
+        let instant = Pilot { overhead: Duration::ZERO, per_write: Duration::ZERO };
+        let timed = |case: &PlannedCase| sized(case, Some(&instant), Duration::MAX, site);
+        let plan = self.fitted(CASE_BYTES.1, site, timed);
+        let per_round = plan.total_bytes() / u64::from(plan.settings.rounds);
+        let all = per_round.saturating_mul(u64::from(MOST_ROUNDS));
+        all.saturating_add(self.bytes()).min(self.max_bytes)
+    }
+
+    /// Tries each case briefly, and gives the rest of the time and bytes to the rounds.
+    ///
+    /// A case that fails is in the tour's `stopped`: the run is to end with it.
+    ///
+    /// # Errors
+    /// When the directory cannot be worked in, or the space does not suffice.
+    pub fn try_out(self, site: &Site, stop: &AtomicBool) -> Result<Tour, ProbeError> {
+        let begun = Instant::now();
+        let deadline = begun + Duration::from_secs_f64(self.seconds * (1.0 - SPARE_SHARE));
+        let tried = pilots::run(&self.plan, site, stop)?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        let runnable = u32::try_from(self.cases().max(1)).unwrap_or(u32::MAX);
+        let slice = left / ROUNDS / runnable;
+        let timed = |case: &PlannedCase| sized(case, tried.pilots.get(&case.id), slice, site);
+        // The slow cases leave bytes over for the fast ones, so one limit for all is looked for.
+        let mut limit = CASE_BYTES.1;
+        let mut plan = self.fitted(limit, site, timed);
+        while limit > CASE_BYTES.0 && !self.within(&plan) {
+            limit /= 2;
+            plan = self.fitted(limit, site, timed);
+        }
+        let per_round = plan.total_bytes() / u64::from(plan.settings.rounds);
+        let affordable = (self.max_bytes - self.bytes()) / per_round.max(1);
+        let rounds = u32::try_from(affordable).unwrap_or(u32::MAX);
+        plan.settings.rounds = rounds.clamp(FEWEST_ROUNDS, MOST_ROUNDS);
+        plan.check(site)?;
+        Ok(Tour { tried_bytes: self.bytes(), plan, deadline, stopped: tried.stopped })
+    }
+
+    /// Fewest rounds of the cases as `timed` sizes them, none beyond `limit` bytes.
+    fn fitted(&self, limit: u64, site: &Site, timed: impl Fn(&PlannedCase) -> PlannedCase) -> Plan {
+        let fit = |case: &PlannedCase| within_bytes(timed(case), limit, site);
+        let cases = self.plan.cases.iter().map(fit).collect();
+        let settings = Settings {
+            rounds: FEWEST_ROUNDS,
+            max_bytes: Some(self.max_bytes),
+            ..self.plan.settings.clone()
+        };
+        Plan { cases, settings, ..self.plan.clone() }
+    }
+
+    /// Whether the rounds that a tour aims at fit the bytes allowed.
+    fn within(&self, plan: &Plan) -> bool {
+        let per_round = plan.total_bytes() / u64::from(plan.settings.rounds);
+        let aimed = per_round.saturating_mul(u64::from(ROUNDS));
+        aimed.saturating_add(self.bytes()) <= self.max_bytes
+    }
+
+    fn allows(&self, least: u64) -> Result<(), ProbeError> {
+        if least <= self.max_bytes {
+            return Ok(());
+        }
+        Err(ProbeError::TooLarge(format!(
+            "the shortest tour writes {}, and --max-bytes allows {}: allow more, or measure single \
+             paths with `highwater bench`",
+            units::bytes_human(least),
+            units::bytes_human(self.max_bytes)
+        )))
+    }
 }
 
 fn stops(site: &Site) -> Stops {
@@ -151,105 +234,47 @@ fn pilot_cases(cases: &[(&'static str, Case)], site: &Site) -> Vec<PlannedCase> 
         .enumerate()
         .map(|(index, (group, case))| {
             let id = format!("c{:03}", index + 1);
-            planned(id, group, *case, &extent(case, PILOT_COMMITS), site)
+            planned(id, group, *case, &extent(case, pilot_commits(case)), site)
         })
         .collect()
 }
 
+fn pilot_commits(case: &Case) -> u64 {
+    (PILOT.1 / per_commit(case)).clamp(2, PILOT.0)
+}
+
+fn per_commit(case: &Case) -> u64 {
+    trial::Schedule::new(case, 0, u64::MAX).per_commit
+}
+
 /// Writes that make so many commits of a case, or one for each writer if that is more.
 fn extent(case: &Case, commits: u64) -> Extent {
-    let per_commit = trial::Schedule::new(case, 0, u64::MAX).per_commit;
+    let per_commit = per_commit(case);
     let iterations = commits.saturating_mul(per_commit).max(u64::from(case.writers) * 4);
     let warmup = (4 * per_commit).min(per_commit.max(16));
     Extent { iterations, warmup, capacity: None, at_end: AtEnd::Refuse }
 }
 
-/// Runs each case once, briefly. A case that fails here is left to the run, which reports it.
-fn run_pilots(
-    plan: &Plan,
-    site: &Site,
-    stop: &AtomicBool,
-) -> Result<Vec<Option<Pilot>>, ProbeError> {
-    let mut work = WorkDir::create(&site.dir)?;
-    let around = Surroundings {
-        chain: &site.chain,
-        stop,
-        seed: plan.settings.seed,
-        memory_align: site.memory_align(),
-    };
-    let mut pilots = Vec::new();
-    for planned in &plan.cases {
-        if planned.refused.is_some() {
-            pilots.push(None);
-            continue;
-        }
-        let began = Instant::now();
-        let dir = work.case_dir()?;
-        let measured = trial::run(planned, &dir, &around);
-        drop(dir);
-        match measured {
-            Ok(measured) => {
-                let inside = Duration::from_nanos(measured.trace.elapsed_ns);
-                let writes = u32::try_from(planned.iterations).unwrap_or(u32::MAX).max(1);
-                pilots.push(Some(Pilot {
-                    overhead: began.elapsed().saturating_sub(inside),
-                    per_write: inside / writes,
-                }));
-            }
-            Err(CaseError::Interrupted) => break,
-            Err(CaseError::Failed(_)) => {
-                // The disk's word has lost its worth: the run will meet it and say so.
-                pilots.push(None);
-                break;
-            }
-            Err(CaseError::Unsupported(_)) => pilots.push(None),
-        }
-    }
-    pilots.resize_with(plan.cases.len(), || None);
-    work.close()?;
-    Ok(pilots)
-}
-
 /// Gives a case as many writes as fit its slice of time.
 fn sized(case: &PlannedCase, pilot: Option<&Pilot>, slice: Duration, site: &Site) -> PlannedCase {
     let Some(pilot) = pilot else { return case.clone() };
-    let per_commit = trial::Schedule::new(&case.case, 0, u64::MAX).per_commit;
     let time = slice.saturating_sub(pilot.overhead).as_nanos();
-    let each = pilot.per_write.as_nanos().max(100).saturating_mul(u128::from(per_commit));
+    let each = pilot.per_write.as_nanos().max(100).saturating_mul(per_commit(&case.case).into());
     let commits = u64::try_from(time / each).unwrap_or(COMMITS.1).clamp(COMMITS.0, COMMITS.1);
-    let mut fitting =
-        planned(case.id.clone(), &case.group, case.case, &extent(&case.case, commits), site);
-    // Large blocks would fill the disk with what a minute can write.
-    let most_writes = (MOST_CASE_BYTES / case.case.block).max(per_commit);
-    if fitting.iterations > most_writes {
-        let fewer = extent(&case.case, (most_writes / per_commit).max(1));
-        fitting = planned(case.id.clone(), &case.group, case.case, &fewer, site);
-    }
-    fitting
+    planned(case.id.clone(), &case.group, case.case, &extent(&case.case, commits), site)
 }
 
-/// Most bytes that one case of the tour writes in a round.
-const MOST_CASE_BYTES: u64 = 32 << 20;
+/// Takes writes from a case that would write more than `limit` bytes: large blocks would fill the
+/// disk with what a minute can write. A commit is left of every case.
+fn within_bytes(case: PlannedCase, limit: u64, site: &Site) -> PlannedCase {
+    let per_commit = per_commit(&case.case);
+    let most_writes = (limit / case.case.block).max(per_commit);
+    if case.iterations <= most_writes {
+        return case;
+    }
+    let fewer = extent(&case.case, (most_writes / per_commit).max(1));
+    planned(case.id, &case.group, case.case, &fewer, site)
+}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tour_has_every_path_a_baseline_and_fits_its_time() {
-        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let site = Site::open(dir.path()).unwrap();
-        let settings = Settings { rounds: 1, seconds: None, seed: 1, max_bytes: None };
-        let never = AtomicBool::new(false);
-        let tour = plan(&site, 5.0, &settings, &never).unwrap();
-        let paths: Vec<&PlannedCase> =
-            tour.plan.cases.iter().filter(|planned| planned.group == "paths").collect();
-        assert_eq!(paths.len(), 16);
-        assert!(paths.iter().any(|planned| planned.case.barrier == Barrier::None));
-        assert!(tour.plan.runnable().all(|planned| planned.iterations > 0));
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-        for seconds in [0.0, -1.0, f64::NAN, 1e9] {
-            assert!(plan(&site, seconds, &settings, &never).is_err());
-        }
-    }
-}
+mod tests;

@@ -41,8 +41,7 @@ impl WorkDir {
         let path = parent.join(Owner::current().name());
         dir::create_new(&path).map_err(|error| ProbeError::work_dir(parent, &error))?;
         let mut work = Self { path, lock: None, next_case: 0 };
-        let lock = DirLock::try_take(&work.path).map_err(|e| ProbeError::at(&work.path, &e))?;
-        work.lock = lock;
+        work.lock = Some(claim(&work.path)?);
         Ok(work)
     }
 
@@ -138,6 +137,16 @@ pub fn reap_dead(parent: &Path) -> Result<Reaped, ProbeError> {
         drop(lock);
     }
     Ok(reaped)
+}
+
+/// Takes the lock that shows other runs that the owner lives: without it one of them, in another
+/// process namespace, would remove the directory.
+fn claim(path: &Path) -> Result<DirLock, ProbeError> {
+    let lock = DirLock::try_take(path).map_err(|error| ProbeError::at(path, &error))?;
+    lock.ok_or_else(|| ProbeError::Directory {
+        path: path.to_owned(),
+        reason: "another process holds the lock on this new directory; run again".to_owned(),
+    })
 }
 
 /// Who made a working directory.
@@ -288,6 +297,16 @@ mod tests {
             assert!(reaped.kept[0].1.contains("by hand"), "{reaped:?}");
             assert_eq!(std::fs::read(dead.join(foreign)).unwrap(), b"mine");
         }
+    }
+
+    #[test]
+    fn a_new_directory_that_cannot_be_locked_is_not_worked_in() {
+        let parent = tempfile::tempdir().unwrap();
+        let held = DirLock::try_take(parent.path()).unwrap();
+        let error = claim(parent.path()).unwrap_err().to_string();
+        assert!(error.contains("holds the lock"), "{error}");
+        drop(held);
+        assert!(claim(parent.path()).is_ok());
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub struct Settings {
     pub rounds: u32,
     /// Seconds a probe was given.
     pub seconds: Option<f64>,
-    /// Seed of case order and of the bytes written.
+    /// Seed of the bytes written.
     pub seed: u64,
     /// Most bytes the run was allowed to write.
     pub max_bytes: Option<u64>,
@@ -99,9 +99,9 @@ pub struct PlannedCase {
     pub group: String,
     /// What is measured.
     pub case: Case,
-    /// Measured writes per round and writer.
+    /// Measured writes per round, over all writers.
     pub iterations: u64,
-    /// Unmeasured writes before them.
+    /// Unmeasured writes before them, into each file.
     pub warmup: u64,
     /// File length that set-up prepares, bytes.
     pub capacity: u64,
@@ -230,7 +230,7 @@ pub struct RoundRow {
     pub leaf_reads: Option<u64>,
     /// Weighted time in queue, ms.
     pub leaf_queue_ms: Option<u64>,
-    /// Bytes that other processes wrote meanwhile, as far as this user may see.
+    /// Bytes that other processes wrote meanwhile, to whatever disk, as far as this user may see.
     pub other_bytes: Option<u64>,
     /// The process that wrote most of them.
     pub other_process: Option<String>,

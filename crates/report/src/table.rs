@@ -3,9 +3,13 @@
 //! Every function here makes plain text for a terminal; the `*_grid` functions make the same table
 //! for the page. A case without numbers is a row of dashes and a note with the reason.
 
+mod brief;
+
 use std::fmt::Write as _;
 
 use highwater_stats::{Summary, Verdict, units};
+
+pub use brief::{brief_receipt_table, brief_table};
 
 use crate::case::Every;
 use crate::data::{Group, GroupKind};
@@ -101,6 +105,9 @@ pub fn case_grid(results: &Results, group_id: &str) -> Table {
     finish(table, results, group_id)
 }
 
+/// Most trials whose times are all shown, and most that stand in a column of their own.
+const EACH_TRIAL: (usize, usize) = (20, 4);
+
 /// Makes the table of trial times.
 pub fn interval_grid(results: &Results, group_id: &str) -> Table {
     let mut table = Table::new(&[
@@ -111,7 +118,10 @@ pub fn interval_grid(results: &Results, group_id: &str) -> Table {
         ("slowest", "ms"),
         ("MiB", "/s"),
         ("against fastest row", ""),
-    ]);
+        ("each trial", "ms"),
+    ])
+    .with_spare(&[1, 2, 4]);
+    let most = in_group(results, group_id).map(|case| case.trial_ms.len()).max().unwrap_or(0);
     let fastest = in_group(results, group_id)
         .filter_map(|case| highwater_stats::median(&case.trial_ms))
         .reduce(f64::min);
@@ -128,9 +138,20 @@ pub fn interval_grid(results: &Results, group_id: &str) -> Table {
             Cell::or_dash(trials.last().copied(), number),
             Cell::or_dash(case.mib_per_second, number),
             Cell::or_dash(relative, factor),
+            Cell::or_dash(each_trial(case).filter(|_| most <= EACH_TRIAL.1), |each| each),
         ]);
+        // In a row they would be longer than a line.
+        if let Some(each) = each_trial(case).filter(|_| most > EACH_TRIAL.1) {
+            table.note(format!("{}: trials in ms: {each}", case.label));
+        }
     }
     finish(table, results, group_id)
+}
+
+/// Lists the time of every trial, in the order of rounds; `None` for none, and for too many.
+fn each_trial(case: &CaseResult) -> Option<String> {
+    let few = (1..=EACH_TRIAL.0).contains(&case.trial_ms.len());
+    few.then(|| case.trial_ms.iter().map(|ms| number(*ms)).collect::<Vec<_>>().join(", "))
 }
 
 /// Makes the table of what it takes to make many files durable.

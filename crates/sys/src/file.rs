@@ -89,6 +89,15 @@ impl File {
         Ok(Self { fd: named("open", rustix::fs::open(path, flags, mode))? })
     }
 
+    /// Opens one of our own files again, for reading only.
+    ///
+    /// # Errors
+    /// As open(2). Never follows a link in the last component.
+    pub fn reopen_read(path: &Path) -> SysResult<Self> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        Ok(Self { fd: named("open", rustix::fs::open(path, flags, Mode::empty()))? })
+    }
+
     /// Opens a file or directory for reading.
     ///
     /// # Errors

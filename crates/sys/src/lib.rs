@@ -20,3 +20,4 @@ pub mod time;
 pub mod uring;
 
 pub use error::{SysError, SysResult};
+pub use rustix::io::Errno;

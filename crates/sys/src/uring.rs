@@ -17,6 +17,8 @@ pub struct LinkedWriter {
     // Dropped before `buffer`: closing the ring ends every operation that refers to it.
     ring: IoUring,
     buffer: AlignedBuf,
+    /// Set when the ring refused a submission: what it still holds must never be submitted.
+    broken: Option<SysError>,
 }
 
 impl LinkedWriter {
@@ -26,7 +28,7 @@ impl LinkedWriter {
     /// `ENOSYS` or `EPERM` where `io_uring` is absent or forbidden.
     pub fn new(buffer: AlignedBuf) -> SysResult<Self> {
         let ring = IoUring::new(8).map_err(|error| io_error("io_uring_setup", &error))?;
-        Ok(Self { ring, buffer })
+        Ok(Self { ring, buffer, broken: None })
     }
 
     /// Gives the bytes to be written.
@@ -38,12 +40,16 @@ impl LinkedWriter {
     /// Writes the whole buffer at `offset`, linked to an fdatasync, and waits for both.
     ///
     /// # Errors
-    /// The first failure of the two; a short write breaks the link and is [`SysError::SHORT`].
+    /// The first failure of the two; a short write breaks the link and is [`SysError::SHORT`]. A
+    /// ring that takes nothing in (`EAGAIN`, `ENOMEM`) is an error that every later call repeats.
     ///
     /// # Panics
     /// When the ring itself breaks while operations are in flight.
     #[inline]
     pub fn write_and_sync(&mut self, file: &File, offset: u64) -> SysResult<()> {
+        if let Some(error) = self.broken {
+            return Err(error);
+        }
         let fd = types::Fd(file.as_fd().as_raw_fd());
         let len = u32::try_from(self.buffer.len())
             .map_err(|_| SysError::new("io_uring write", Errno::FBIG))?;
@@ -68,6 +74,13 @@ impl LinkedWriter {
             match self.ring.submit_and_wait(wanted) {
                 Ok(_) => {}
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+                Err(error) if self.ring.submission().len() + seen == 2 => {
+                    // Nothing is in flight, so the bytes are ours alone and the call can end.
+                    let error = io_error("io_uring_enter", &error);
+                    self.broken = Some(error);
+                    return Err(error);
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
                 Err(error) => panic!("io_uring_enter broke with operations in flight: {error}"),
             }
             for entry in self.ring.completion() {

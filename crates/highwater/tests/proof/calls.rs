@@ -137,6 +137,18 @@ fn writers_that_share_a_file_call_as_many_barriers_as_their_group_counted() {
     assert_eq!(trace.on_files("fsync"), ROUNDS * (4 + 1));
 }
 
+/// A leader's own writes are not all that it answers for.
+#[test]
+fn a_ranged_barrier_of_a_group_covers_the_whole_file() {
+    let words = bench("sync_file_range", "--writers 4 --sharing shared");
+    let Some((trace, measured)) = traced(&words, "ranges of sync_file_range") else { return };
+    assert_every_barrier_counted(&trace, &measured, trace.on_files("sync_file_range"));
+    let asked = sum(&measured, |row| row.barriers);
+    let whole = trace.count(|call| is(call, "sync_file_range") && call.contains(">, 0, 0, "));
+    // Warm-up is one writer's, and so are its ranges.
+    assert!(whole >= asked, "{whole} of {asked}: {}", trace.calls.join("\n"));
+}
+
 #[test]
 fn many_files_are_synced_once_each_or_all_at_once() {
     let words = format!("bench --preset files --files 7 --writers 1,2 --rounds {ROUNDS}");

@@ -1,4 +1,5 @@
-//! Devices other than a plain disk: a partition, memory, and a disk without barriers (M8).
+//! Devices other than a plain disk: a partition, memory, a disk image or an overlay in memory, and
+//! a disk without barriers (M8).
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use highwater_report::results::{ReceiptVerdict, Results};
 
 use crate::environment::not_run;
 use crate::image::{EXT4, Image, Mount, Recipe};
-use crate::program::{Answer, Place};
+use crate::program::{Answer, Place, temporary};
 
 /// What a probe says as JSON; it may refuse advice, but it must end well.
 #[track_caller]
@@ -86,4 +87,58 @@ fn barriers_that_are_switched_off_leave_no_flush_and_get_no_verdict() {
         assert!(elided || receipt.verdict == ReceiptVerdict::Absent, "{}: {receipt:?}", case.label);
     }
     assert_refused(&json(place.run("probe --seconds 2")), &["nobarrier"]);
+}
+
+#[test]
+fn a_disk_image_that_lies_in_memory_is_refused_a_verdict() {
+    let claim = "a verdict on ext4 whose image file lies on tmpfs";
+    let memory = match Mount::new(Path::new("proof"), "tmpfs", "size=512m") {
+        Ok(memory) => memory,
+        Err(reason) => return not_run(claim, &reason),
+    };
+    let folder = tempfile::tempdir_in(memory.path()).expect("a directory in memory");
+    let image = match Image::kept_in(folder, Recipe { mib: 256, ..EXT4 }) {
+        Ok(image) => image,
+        Err(reason) => return not_run(claim, &reason),
+    };
+    let results = json(Place::at(image.path()).run("probe --seconds 2"));
+    assert_refused(&results, &["tmpfs", "memory", &memory.path().display().to_string()]);
+    let names = device_names(&results);
+    assert_eq!(names, [image.device(), &memory.path().display().to_string()]);
+}
+
+#[test]
+fn an_overlay_is_judged_by_what_holds_its_upper_directory() {
+    let claim = "a verdict on an overlay";
+    let (lower, on_disk) = (temporary(), temporary());
+    let memory = match Mount::new(Path::new("proof"), "tmpfs", "size=512m") {
+        Ok(memory) => memory,
+        Err(reason) => return not_run(claim, &reason),
+    };
+    let over = |upper: &Path| {
+        let [changed, work] = ["changed", "work"].map(|name| upper.join(name));
+        for dir in [&changed, &work] {
+            std::fs::create_dir(dir).expect("a directory");
+        }
+        let (lower, changed, work) = (lower.path().display(), changed.display(), work.display());
+        let options = format!("lowerdir={lower},upperdir={changed},workdir={work}");
+        Mount::new(Path::new("proof"), "overlay", &options)
+    };
+    let (in_memory, durable) = match (over(memory.path()), over(on_disk.path())) {
+        (Ok(in_memory), Ok(durable)) => (in_memory, durable),
+        (Err(reason), _) | (_, Err(reason)) => return not_run(claim, &reason),
+    };
+    let results = json(Place::at(in_memory.path()).run("probe --seconds 2"));
+    assert_refused(&results, &["tmpfs", "memory"]);
+    // The disk below the upper directory is the one that is counted.
+    let words = "bench --barrier fdatasync --iterations 20 --rounds 2";
+    let below = Place::at(on_disk.path()).measure(words).results;
+    let above = Place::at(durable.path()).measure(words).results;
+    assert_eq!(device_names(&above)[1..], device_names(&below)[..]);
+    let verdict = |results: &Results| results.cases[0].receipt.as_ref().map(|r| r.verdict);
+    assert_ne!(verdict(&above), Some(ReceiptVerdict::NoCounters), "{:?}", verdict(&below));
+}
+
+fn device_names(results: &Results) -> Vec<&str> {
+    results.machine.devices.iter().map(|device| device.name.as_str()).collect()
 }

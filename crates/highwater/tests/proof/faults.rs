@@ -202,3 +202,67 @@ fn one_writer_s_failed_barrier_ends_all_writers_of_its_group() {
     assert_eq!(trace.planted, 1, "{}", trace.calls.join("\n"));
     assert_eq!(place.work_dirs(), Vec::<PathBuf>::new());
 }
+
+#[test]
+fn an_initialised_file_needs_no_allocation() {
+    if let Err(reason) = usable() {
+        return not_run("initialised files without fallocate", &reason);
+    }
+    let place = Place::new();
+    let words = "bench --state initialised --barrier fdatasync --iterations 5 --rounds 1";
+    let trace = Trace::run(&place, words, &["fallocate:error=EOPNOTSUPP"]);
+    assert!(trace.planted > 0, "{}", trace.calls.join("\n"));
+    trace.answer.expect_code(0);
+    Measured::read(&place.newest_run()).expect_all_measured();
+}
+
+/// Threads that already wait for the others must not wait for ever.
+#[test]
+fn a_thread_that_cannot_be_started_ends_the_case_in_words() {
+    if let Err(reason) = usable() {
+        return not_run("threads that cannot be started", &reason);
+    }
+    for words in [
+        "--barrier fdatasync --writers 4 --sharing own",
+        "--barrier fdatasync --writers 4 --sharing shared",
+        "--preset files --barrier fdatasync --files 8 --writers 4",
+    ] {
+        let place = Place::new();
+        let words = format!("bench {words} --iterations 40 --rounds 1");
+        let trace = Trace::run(&place, &words, &["clone,clone3:error=EAGAIN:when=3+"]);
+        assert!(trace.planted > 0, "{words}: {}", trace.answer.stderr);
+        trace.answer.expect_code(1);
+        let run = Measured::read(&place.newest_run());
+        let named = ["set-up", "thread 3 of 4", "--writers"];
+        assert_failed(run.only_case(), &named);
+        assert_eq!(place.work_dirs(), Vec::<PathBuf>::new(), "{words}");
+    }
+}
+
+#[test]
+fn a_ring_that_takes_nothing_in_is_a_failure_and_at_the_first_batch_a_path_not_offered() {
+    if let Err(reason) = usable() {
+        return not_run("planted errors of io_uring_enter", &reason);
+    }
+    for (inject, status, code) in [
+        ("io_uring_enter:error=EINVAL", CaseStatus::Unsupported, 0),
+        ("io_uring_enter:error=EAGAIN:when=2", CaseStatus::Failed, 1),
+        ("io_uring_enter:error=EINVAL:when=2", CaseStatus::Failed, 1),
+    ] {
+        let place = Place::new();
+        let words =
+            "bench --barrier uring,fdatasync --every 4 --iterations 16 --warmup 0 --rounds 1";
+        let trace = Trace::run(&place, words, &[inject]);
+        let run = Measured::read(&place.newest_run());
+        let case = &run.results.cases[0];
+        let reason = case.reason.as_deref().unwrap_or_default();
+        if reason.contains("io_uring_setup") {
+            return not_run("planted errors of io_uring_enter", reason);
+        }
+        trace.answer.expect_code(code);
+        assert_eq!(case.status, status, "{inject}: {reason}");
+        assert!(reason.contains("io_uring_enter"), "{reason}");
+        let other = &run.results.cases[1];
+        assert_eq!(other.status == CaseStatus::Measured, code == 0, "{:?}", other.reason);
+    }
+}

@@ -50,9 +50,13 @@ pub struct Image {
 impl Image {
     /// Makes an image and mounts it, or says what this machine lacks.
     pub fn new(recipe: Recipe) -> Result<Self, String> {
+        Self::kept_in(temporary(), recipe)
+    }
+
+    /// As [`Image::new`], with the image file in this folder.
+    pub fn kept_in(folder: TempDir, recipe: Recipe) -> Result<Self, String> {
         root()?;
         tool(&format!("mkfs.{}", recipe.kind))?;
-        let folder = temporary();
         let file = folder.path().join("image");
         sparse(&file, recipe.mib);
         let device = LoopDevice::attach(&file, &[])?;

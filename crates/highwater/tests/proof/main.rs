@@ -3,14 +3,18 @@
 //!
 //! Walk: `structure` (what reaches the device on ext4, XFS and btrfs), `devices` (partitions,
 //! memory, disks without barriers), `calls` (system calls counted by strace), `faults` (errors
-//! planted by strace), `safety` (what is never touched, and what is left after a kill), `presets`
-//! and `words` (what can be typed). `program` runs it, `image` makes file systems, `environment`
+//! planted by strace), `safety` (what is never touched, and what is left after a kill), `tour` (a
+//! probe's bytes, failures and text), `surroundings` (odd paths, readers and signals), `csv` (rows
+//! in a file of one's own), `check` (stores, sound and damaged), `presets` and `words` (what can be
+//! typed). `program` runs it, `image` makes file systems, `environment`
 //! says what this machine lacks: such a test prints `NOT RUN: what: reason` and is never silently
 //! passed.
 //!
 //! No test asserts a time. One of them alone: `cargo test -p highwater --test proof NAME`.
 
 mod calls;
+mod check;
+mod csv;
 mod devices;
 mod environment;
 mod faults;
@@ -20,4 +24,6 @@ mod program;
 mod safety;
 mod strace;
 mod structure;
+mod surroundings;
+mod tour;
 mod words;

@@ -5,9 +5,10 @@ use std::process::Command;
 use crate::environment::tool;
 use crate::program::{Answer, PROGRAM, Place, read, temporary};
 
-/// Calls that make something durable, or may carry a barrier, and those that open files.
+/// Calls that make something durable, or may carry a barrier, those that open files and those that
+/// start threads.
 const TRACED: &str = "open,openat,fallocate,pwrite64,pwritev2,fsync,fdatasync,syncfs,\
-                      sync_file_range,io_uring_setup,io_uring_enter";
+                      sync_file_range,io_uring_setup,io_uring_enter,clone,clone3";
 
 /// Makes sure that strace is here and may trace.
 pub fn usable() -> Result<(), String> {

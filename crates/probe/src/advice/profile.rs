@@ -35,6 +35,9 @@ pub struct ProfilePath {
     /// Records per barrier beyond which batching gains little.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub knee_records: Option<f64>,
+    /// Path that the batches were measured along, where it is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub knee_measured_on: Option<String>,
 }
 
 /// Where the settings come from.
@@ -65,6 +68,7 @@ impl Profile {
         let path = results.advice.as_ref()?.path.as_ref()?;
         let case = results.cases.iter().find(|case| case.id == path.case_id)?;
         let machine = &data.manifest.machine;
+        let knee = super::Knee::of(results, case).filter(|knee| knee.label != case.label);
         Some(Self {
             profile_version: PROFILE_VERSION,
             write_path: ProfilePath {
@@ -73,6 +77,7 @@ impl Profile {
                 barrier: path.barrier,
                 align_bytes: path.align_bytes,
                 knee_records: path.knee_records.map(|knee| (knee * 10.0).round() / 10.0),
+                knee_measured_on: knee.map(|knee| knee.label),
             },
             measured: ProfileMeasured {
                 run: results.name.clone(),
@@ -114,6 +119,7 @@ mod tests {
                 barrier: Barrier::RwfDsync,
                 align_bytes: 4096,
                 knee_records: Some(36.5),
+                knee_measured_on: Some("initialised buffered fdatasync 4KiB".to_owned()),
             },
             measured: ProfileMeasured {
                 run: "probe".to_owned(),

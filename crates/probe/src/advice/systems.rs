@@ -10,6 +10,7 @@ use highwater_report::results::{
 };
 use highwater_stats::{Verdict, units};
 
+use super::{Knee, path};
 use crate::analyse::change;
 use crate::analyse::compare::{Measure, Terms, pair};
 
@@ -17,17 +18,15 @@ use crate::analyse::compare::{Measure, Terms, pair};
 struct Paths<'a> {
     data: &'a RunData,
     cases: &'a [&'a CaseResult],
-    knee: Option<f64>,
+    results: &'a Results,
 }
+
+/// The longest `commit_delay` that PostgreSQL takes, us.
+const MOST_COMMIT_DELAY_US: u64 = 100_000;
 
 /// Gives the advice for every system.
 pub fn all(data: &RunData, cases: &[&CaseResult], results: &Results) -> Vec<SystemAdvice> {
-    let knee = results
-        .fits
-        .iter()
-        .find(|fit| fit.unit == "writes per barrier")
-        .and_then(|fit| fit.line.knee);
-    let paths = Paths { data, cases, knee };
+    let paths = Paths { data, cases, results };
     vec![paths.etcd(), paths.postgresql(), paths.rocksdb(), paths.innodb(), paths.redis()]
 }
 
@@ -38,13 +37,18 @@ impl<'a> Paths<'a> {
         self.cases.iter().copied().find(|case| case.case == wanted)
     }
 
-    /// What changing from one path to another does, with its interval.
+    /// What changing from one path to another does, with its interval. Nothing where barriers of
+    /// either went missing.
     fn effect(
         &self,
         from: Option<&CaseResult>,
         to: Option<&CaseResult>,
     ) -> Option<(Comparison, String)> {
-        let found = pair(self.data, &from?.id, &to?.id, &Terms::by(Measure::P50))?;
+        let (from, to) = (from.filter(|case| path::arrived(case))?, to?);
+        if !path::arrived(to) {
+            return None;
+        }
+        let found = pair(self.data, &from.id, &to.id, &Terms::by(Measure::P50))?;
         let ratio = &found.ratio;
         let interval = format!("{:.2} to {:.2}", ratio.low, ratio.high);
         let text = match found.verdict {
@@ -64,6 +68,7 @@ impl<'a> Paths<'a> {
             "WAL segments of 64 MB reserved with fallocate, page cache, fdatasync",
             case,
         );
+        // Times of barriers that reached no device pass or fail nothing.
         if let Some(p99_ns) = advice.p50_p99_ns.map(|(_, p99_ns)| p99_ns) {
             let threshold = |name: &str, limit_ns, source: &str| Threshold {
                 name: name.to_owned(),
@@ -74,14 +79,14 @@ impl<'a> Paths<'a> {
             };
             advice.thresholds = vec![
                 threshold(
-                    "p99 of WAL fsync below 10 ms",
+                    "p99 of WAL fsync",
                     10_000_000,
                     "etcd documentation, metrics: wal_fsync_duration_seconds",
                 ),
                 threshold(
-                    "2 ms for heavy loads (500 sequential IOPS)",
+                    "p99 of WAL fsync under heavy load",
                     2_000_000,
-                    "etcd documentation, hardware: disks",
+                    "etcd documentation, hardware: disks; 500 sequential IOPS",
                 ),
             ];
         }
@@ -91,7 +96,8 @@ impl<'a> Paths<'a> {
                 "--wal-dir on this disk",
                 &format!(
                     "a disk of its own keeps other writers' flushes out of the tail. etcd reserves \
-                     its segments and cannot be told to write them out: that would take {effect}"
+                     its segments and cannot be told to write them out; what that would do: \
+                     {effect}"
                 ),
             ));
         }
@@ -126,13 +132,16 @@ impl<'a> Paths<'a> {
             |(_, text)| format!("growing files instead: {text}"),
         );
         advice.settings.push(setting("wal_init_zero = on, wal_recycle = on", &kept));
-        let batching = self.knee.filter(|knee| *knee >= 2.0);
+        let knee = case.and_then(|case| Knee::of(self.results, case));
+        let batching = knee.filter(|knee| knee.records >= 2.0);
         if let (Some(knee), Some((p50_ns, _))) = (batching, advice.p50_p99_ns) {
+            let half_us = (p50_ns / 2 / 1000).min(MOST_COMMIT_DELAY_US);
             advice.settings.push(setting(
-                &format!("commit_delay = {}", p50_ns / 2 / 1000),
+                &format!("commit_delay = {half_us}"),
                 &format!(
-                    "half a flush, in us, and only with commit_siblings met: batching pays up to \
-                     about {knee:.0} commits per flush"
+                    "half a flush, in us, {MOST_COMMIT_DELAY_US} at most, and only with \
+                     commit_siblings met: batching pays up to about {:.0} commits per flush",
+                    knee.records
                 ),
             ));
         }
@@ -210,12 +219,20 @@ impl<'a> Paths<'a> {
     }
 }
 
+/// Holds a system against its case. Times of a case whose barriers went missing are not shown: they
+/// are no times of commits.
 fn system(name: &str, writes: &str, case: Option<&CaseResult>) -> SystemAdvice {
+    let sound = case.filter(|case| path::arrived(case));
+    let missing = if case.is_some() && sound.is_none() {
+        "; its barriers reached no device here, so that no time of it counts"
+    } else {
+        ""
+    };
     SystemAdvice {
         system: name.to_owned(),
-        writes: writes.to_owned(),
+        writes: format!("{writes}{missing}"),
         case_id: case.map(|case| case.id.clone()),
-        p50_p99_ns: case.and_then(|case| case.commit.as_ref()).map(|c| (c.p50_ns, c.p99_ns)),
+        p50_p99_ns: sound.and_then(|case| case.commit.as_ref()).map(|c| (c.p50_ns, c.p99_ns)),
         settings: Vec::new(),
         thresholds: Vec::new(),
     }

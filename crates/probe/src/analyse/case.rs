@@ -11,31 +11,9 @@ use crate::runner::{rounds_of, samples_of, series_of};
 pub fn result(data: &RunData, planned: &PlannedCase) -> CaseResult {
     let rows: Vec<&RoundRow> = rounds_of(data, &planned.id).collect();
     let (status, reason) = status(data, planned, !rows.is_empty());
-    let empty = CaseResult {
-        id: planned.id.clone(),
-        group: planned.group.clone(),
-        label: planned.case.to_string(),
-        case: planned.case,
-        status,
-        reason,
-        durable: planned.case.promises_durability(),
-        rounds: 0,
-        commit: None,
-        write: None,
-        barrier: None,
-        round_p50_range_ns: None,
-        commits_per_second: None,
-        records_per_second: None,
-        mib_per_second: None,
-        acks_per_barrier: None,
-        records_at_risk: None,
-        trial_ms: Vec::new(),
-        dirty_ms: None,
-        receipt: None,
-        attribution: None,
-        modes: Vec::new(),
-        drift: None,
-    };
+    let (id, group) = (planned.id.clone(), planned.group.clone());
+    let empty =
+        CaseResult { status, reason, ..CaseResult::without_numbers(id, group, planned.case) };
     if status != CaseStatus::Measured {
         return empty;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use highwater_report::case::{Barrier, Case, FileState, IoMode};
+use highwater_report::case::{Arrival, Barrier, Case, FileState, IoMode};
 use highwater_report::data::{GroupKind, RoundRow, RunData};
 use highwater_report::results::{CaseResult, CaseStatus, Comparison};
 use highwater_stats::{BootstrapSettings, bootstrap_ratio, judge};
@@ -72,19 +72,29 @@ pub fn within(data: &RunData, cases: &[CaseResult]) -> Vec<Comparison> {
             .iter()
             .filter(|case| case.group == group.id && case.status == CaseStatus::Measured)
             .collect();
-        let terms = Terms::by(match group.kind {
-            GroupKind::Paths | GroupKind::Sizes => Measure::P50,
-            GroupKind::Batch | GroupKind::Interval | GroupKind::Writers => Measure::TimePerRecord,
-            GroupKind::Files => Measure::Mean,
-        });
         for candidate in &members {
             let Some(baseline) = baseline_of(group.kind, &members, candidate) else { continue };
             if baseline.id != candidate.id {
+                let terms = Terms::by(measure_for(group.kind, &candidate.case));
                 comparisons.extend(pair(data, &baseline.id, &candidate.id, &terms));
             }
         }
     }
     comparisons
+}
+
+/// What tells cases of a section apart. In an open loop the time per record is the rate asked for,
+/// whatever the disk does: there the latency tells.
+fn measure_for(kind: GroupKind, case: &Case) -> Measure {
+    match kind {
+        GroupKind::Files => Measure::Mean,
+        GroupKind::Batch | GroupKind::Interval | GroupKind::Writers
+            if case.arrival == Arrival::Closed =>
+        {
+            Measure::TimePerRecord
+        }
+        _ => Measure::P50,
+    }
 }
 
 /// Compares two cases; `None` with too few rounds in common.
@@ -107,18 +117,18 @@ pub fn pair(data: &RunData, baseline: &str, candidate: &str, terms: &Terms) -> O
 }
 
 /// The case that others of its section are held against: the common default (append + fsync) among
-/// write paths, the first of its kind elsewhere.
+/// write paths, the first of its kind elsewhere. Both have the same arrival: a latency that counts
+/// from when an operation was due is another quantity.
 fn baseline_of<'c>(
     kind: GroupKind,
     members: &[&'c CaseResult],
     candidate: &CaseResult,
 ) -> Option<&'c CaseResult> {
-    let same = |wanted: Case| {
-        members
-            .iter()
-            .copied()
-            .find(|case| Case { arrival: case.case.arrival, ..wanted } == case.case)
+    let first = |fits: &dyn Fn(&Case) -> bool| {
+        let arrives = |case: &Case| case.arrival == candidate.case.arrival;
+        members.iter().copied().find(|case| arrives(&case.case) && fits(&case.case))
     };
+    let same = |wanted: Case| first(&|case| *case == wanted);
     match kind {
         GroupKind::Paths | GroupKind::Sizes => same(Case {
             state: FileState::Append,
@@ -126,14 +136,11 @@ fn baseline_of<'c>(
             barrier: Barrier::Fsync,
             ..candidate.case
         })
-        .or_else(|| members.first().copied()),
+        .or_else(|| first(&|_| true)),
         GroupKind::Files => {
             same(Case { barrier: Barrier::Fdatasync, writers: 1, ..candidate.case })
         }
-        GroupKind::Writers => members
-            .iter()
-            .copied()
-            .find(|case| case.case.writers == 1 && case.case.arrival == candidate.case.arrival),
-        GroupKind::Batch | GroupKind::Interval => members.first().copied(),
+        GroupKind::Writers => first(&|case| case.writers == 1),
+        GroupKind::Batch | GroupKind::Interval => first(&|_| true),
     }
 }

@@ -10,9 +10,10 @@ pub mod receipt;
 pub mod runs;
 mod warnings;
 
+use highwater_report::case::{Case, Every};
 use highwater_report::data::{GroupKind, RoundRow, RunData};
 use highwater_report::results::{CaseResult, CaseStatus, Fit, Results};
-use highwater_stats::fit_line;
+use highwater_stats::{fit_line, units};
 
 use crate::advice;
 use crate::runner::rounds_of;
@@ -43,27 +44,35 @@ pub fn results(data: &RunData) -> Results {
     results
 }
 
-/// Fits time per commit over batch sizes and block sizes, a line per write path.
+/// Unit of the fits over batch sizes.
+pub(crate) const BATCH_UNIT: &str = "writes per barrier";
+
+/// Fits time per commit over batch sizes and block sizes: a line per case that differs in nothing
+/// else.
 fn fits(data: &RunData, cases: &[CaseResult]) -> Vec<Fit> {
     let mut fits = Vec::new();
     for group in &data.manifest.groups {
         let unit = match group.kind {
-            GroupKind::Batch => "writes per barrier",
+            GroupKind::Batch => BATCH_UNIT,
             GroupKind::Sizes => "KiB per write",
             _ => continue,
         };
-        let members: Vec<&CaseResult> = cases
+        let members: Vec<(String, &CaseResult)> = cases
             .iter()
             .filter(|case| case.group == group.id && case.status == CaseStatus::Measured)
+            .filter_map(|case| Some((line_of(group.kind, &case.case)?, case)))
             .collect();
-        for path in paths(&members) {
+        for (index, (line_name, _)) in members.iter().enumerate() {
+            if members[..index].iter().any(|(earlier, _)| earlier == line_name) {
+                continue;
+            }
             let points: Vec<(f64, f64)> = members
                 .iter()
-                .filter(|case| path_of(case) == path)
-                .flat_map(|case| points_of(data, case, group.kind))
+                .filter(|(name, _)| name == line_name)
+                .flat_map(|(_, case)| points_of(data, case, group.kind))
                 .collect();
             if let Ok(line) = fit_line(&points) {
-                let (group, label) = (group.id.clone(), path.clone());
+                let (group, label) = (group.id.clone(), line_name.clone());
                 fits.push(Fit { group, label, unit: unit.to_owned(), line });
             }
         }
@@ -71,21 +80,15 @@ fn fits(data: &RunData, cases: &[CaseResult]) -> Vec<Fit> {
     fits
 }
 
-/// The write path of a case, in words, without its size and batch.
-pub(crate) fn path_of(case: &CaseResult) -> String {
-    let point = &case.case;
-    format!("{} {} {}", point.state, point.io, point.barrier)
-}
-
-fn paths(members: &[&CaseResult]) -> Vec<String> {
-    let mut paths: Vec<String> = Vec::new();
-    for case in members {
-        let path = path_of(case);
-        if !paths.contains(&path) {
-            paths.push(path);
-        }
+/// Names the line that a case is a point of: the whole case without the dimension fitted over.
+/// `None` for what has no place on such a line: batches without barriers.
+pub(crate) fn line_of(kind: GroupKind, case: &Case) -> Option<String> {
+    if kind == GroupKind::Batch {
+        let is_batch = case.promises_durability();
+        return is_batch.then(|| Case { every: Every::Writes(1), ..*case }.to_string());
     }
-    paths
+    let size = format!(" {}", units::bytes_exact(case.block));
+    Some(case.to_string().replacen(&size, "", 1))
 }
 
 /// A point per round: units per commit, and the mean commit in us.

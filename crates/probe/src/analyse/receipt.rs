@@ -8,6 +8,8 @@ use highwater_report::machine::Device;
 use highwater_report::results::{DeviceReceipt, ExtentReceipt, Receipt, ReceiptVerdict};
 use highwater_stats::units;
 
+use crate::disk::chain::{COUNTS_FLUSHES, FILE_SYSTEM};
+
 /// Fewer flushes per barrier than this, and barriers went missing on the way.
 const ALL: f64 = 0.9;
 /// Others' writes beyond this share of the case's own spoil the counts.
@@ -29,14 +31,26 @@ struct Sums {
 
 /// Judges one measured case.
 pub fn judge(data: &RunData, planned: &PlannedCase, rows: &[&RoundRow]) -> Receipt {
-    let devices = &data.manifest.machine.devices;
+    let machine = &data.manifest.machine;
     let per = units_counted(rows);
     let elapsed_ms = rows.iter().map(|row| row.elapsed_ns as f64).sum::<f64>() / 1e6;
-    let top = top_sums(rows).map(|sums| sums.receipt(name_of(devices, End::Top), per, elapsed_ms));
-    let leaf =
-        leaf_sums(rows).map(|sums| sums.receipt(name_of(devices, End::Leaf), per, elapsed_ms));
-    let evidence = Evidence { planned, rows, leaf_device: data.manifest.machine.leaf() };
-    let (verdict, reasons) = evidence.verdict(top.as_ref(), leaf.as_ref());
+    let receipt = |end| {
+        let name = name_of(&machine.devices, end);
+        sums(rows, end).map(|sums| sums.receipt(name, per, elapsed_ms))
+    };
+    let (top, leaf) = (receipt(End::Top), receipt(End::Leaf));
+    let uncounted = |end| uncounted(&machine.devices, end);
+    let evidence = Evidence {
+        planned,
+        rows,
+        leaf_device: machine.leaf(),
+        top: Count { receipt: top.as_ref(), uncounted: uncounted(End::Top) },
+        leaf: Count { receipt: leaf.as_ref(), uncounted: uncounted(End::Leaf) },
+    };
+    let (verdict, reasons) = evidence.verdict();
+    // A count that is always 0 would be read as one: no row is better than that one.
+    let top = top.filter(|_| uncounted(End::Top).is_none());
+    let leaf = leaf.filter(|_| uncounted(End::Leaf).is_none());
     let is_same = top.as_ref().map(|top| &top.device) == leaf.as_ref().map(|leaf| &leaf.device);
     Receipt { verdict, reasons, top, leaf: leaf.filter(|_| !is_same), extents: extents(rows) }
 }
@@ -54,50 +68,30 @@ enum End {
     Leaf,
 }
 
-/// Names the devices at one end of the chain, partitions by their whole disk.
-fn name_of(devices: &[Device], end: End) -> String {
-    let whole = devices.iter().filter(|device| device.kind != "partition");
+/// The devices at one end of the chain, partitions by their whole disk.
+fn devices_at(devices: &[Device], end: End) -> Vec<&Device> {
+    let whole =
+        devices.iter().filter(|device| !["partition", FILE_SYSTEM].contains(&&*device.kind));
     match end {
-        End::Top => whole.take(1).map(|device| device.name.clone()).collect(),
-        End::Leaf => {
-            let leaves: Vec<String> =
-                whole.filter(|device| device.leaf).map(|device| device.name.clone()).collect();
-            leaves.join("+")
-        }
+        End::Top => whole.take(1).collect(),
+        End::Leaf => whole.filter(|device| device.leaf).collect(),
     }
 }
 
-fn top_sums(rows: &[&RoundRow]) -> Option<Sums> {
-    sums(rows, |row| {
-        Some(Sums {
-            flushes: row.top_flushes? as f64,
-            flush_ms: row.top_flush_ms? as f64,
-            writes: row.top_writes? as f64,
-            write_ms: row.top_write_ms? as f64,
-            sectors: row.top_sectors? as f64,
-            reads: row.top_reads? as f64,
-            queue_ms: row.top_queue_ms? as f64,
-        })
-    })
+fn name_of(devices: &[Device], end: End) -> String {
+    let names = devices_at(devices, end).into_iter().map(|device| device.name.as_str());
+    names.collect::<Vec<_>>().join("+")
 }
 
-fn leaf_sums(rows: &[&RoundRow]) -> Option<Sums> {
-    sums(rows, |row| {
-        Some(Sums {
-            flushes: row.leaf_flushes? as f64,
-            flush_ms: row.leaf_flush_ms? as f64,
-            writes: row.leaf_writes? as f64,
-            write_ms: row.leaf_write_ms? as f64,
-            sectors: row.leaf_sectors? as f64,
-            reads: row.leaf_reads? as f64,
-            queue_ms: row.leaf_queue_ms? as f64,
-        })
-    })
+/// The first device at one end for which the kernel counts no flushes, whatever it is sent.
+fn uncounted(devices: &[Device], end: End) -> Option<&Device> {
+    devices_at(devices, end).into_iter().find(|device| !COUNTS_FLUSHES.contains(&&*device.kind))
 }
 
-fn sums(rows: &[&RoundRow], of: impl Fn(&RoundRow) -> Option<Sums>) -> Option<Sums> {
+/// Sums of the counters at one end; `None` where a round has none.
+fn sums(rows: &[&RoundRow], end: End) -> Option<Sums> {
     rows.iter().try_fold(Sums::default(), |sum, row| {
-        let row = of(row)?;
+        let row = counted(row, end)?;
         Some(Sums {
             flushes: sum.flushes + row.flushes,
             flush_ms: sum.flush_ms + row.flush_ms,
@@ -107,6 +101,22 @@ fn sums(rows: &[&RoundRow], of: impl Fn(&RoundRow) -> Option<Sums>) -> Option<Su
             reads: sum.reads + row.reads,
             queue_ms: sum.queue_ms + row.queue_ms,
         })
+    })
+}
+
+fn counted(row: &RoundRow, end: End) -> Option<Sums> {
+    let of = |top: Option<u64>, leaf: Option<u64>| {
+        let value = if end == End::Top { top } else { leaf };
+        value.map(|value| value as f64)
+    };
+    Some(Sums {
+        flushes: of(row.top_flushes, row.leaf_flushes)?,
+        flush_ms: of(row.top_flush_ms, row.leaf_flush_ms)?,
+        writes: of(row.top_writes, row.leaf_writes)?,
+        write_ms: of(row.top_write_ms, row.leaf_write_ms)?,
+        sectors: of(row.top_sectors, row.leaf_sectors)?,
+        reads: of(row.top_reads, row.leaf_reads)?,
+        queue_ms: of(row.top_queue_ms, row.leaf_queue_ms)?,
     })
 }
 
@@ -128,23 +138,29 @@ impl Sums {
     }
 }
 
+/// What was counted at one end of the chain.
+#[derive(Clone, Copy)]
+struct Count<'a> {
+    receipt: Option<&'a DeviceReceipt>,
+    /// A device there whose flushes the kernel does not count.
+    uncounted: Option<&'a Device>,
+}
+
 /// What a verdict rests on.
 struct Evidence<'a> {
     planned: &'a PlannedCase,
     rows: &'a [&'a RoundRow],
     leaf_device: Option<&'a Device>,
+    top: Count<'a>,
+    leaf: Count<'a>,
 }
 
 impl Evidence<'_> {
-    fn verdict(
-        &self,
-        top: Option<&DeviceReceipt>,
-        leaf: Option<&DeviceReceipt>,
-    ) -> (ReceiptVerdict, Vec<String>) {
+    fn verdict(&self) -> (ReceiptVerdict, Vec<String>) {
         let case = &self.planned.case;
         let mut reasons = self.pollution();
         let polluted = !reasons.is_empty();
-        let (Some(top), Some(leaf)) = (top, leaf) else {
+        let (Some(top), Some(leaf)) = (self.top.receipt, self.leaf.receipt) else {
             reasons.push(
                 "no device with flush counters was found below this file system: nothing shows \
                  what reached it"
@@ -152,6 +168,19 @@ impl Evidence<'_> {
             );
             return (ReceiptVerdict::NoCounters, reasons);
         };
+        if let Some(device) = self.leaf.uncounted {
+            reasons.push(format!(
+                "the kernel counts no flushes of {} ({}): nothing shows what reached it",
+                device.name, device.kind
+            ));
+            return (ReceiptVerdict::NoCounters, reasons);
+        }
+        if let Some(device) = self.top.uncounted {
+            reasons.push(format!(
+                "the kernel counts no flushes of {} ({}): {} below it is judged alone",
+                device.name, device.kind, leaf.device
+            ));
+        }
         if !case.promises_durability() {
             reasons.push(
                 "NOT DURABLE: this case asks for no barrier that flushes the device".to_owned(),
@@ -176,7 +205,8 @@ impl Evidence<'_> {
         let name =
             most.and_then(|row| row.other_process.clone()).unwrap_or_else(|| "others".to_owned());
         vec![format!(
-            "other processes wrote {} meanwhile, {name} most of it: stop them and measure again",
+            "other processes wrote {} meanwhile, to this disk or another, {name} most of it: stop \
+             them and measure again",
             units::bytes_human(others)
         )]
     }
@@ -188,7 +218,8 @@ impl Evidence<'_> {
     ) -> (ReceiptVerdict, Option<String>) {
         let seen = format!("{:.2} flushes per barrier on {}", leaf.flushes, leaf.device);
         let fewest = expected_at_least(&self.planned.case);
-        if leaf.flushes >= fewest && top.flushes >= fewest {
+        let top_fits = self.top.uncounted.is_some() || top.flushes >= fewest;
+        if leaf.flushes >= fewest && top_fits {
             // The counts stand in the table; there is nothing to explain.
             return (ReceiptVerdict::Issued, None);
         }
@@ -252,3 +283,7 @@ fn extents(rows: &[&RoundRow]) -> Option<ExtentReceipt> {
         eof_fixed: row.eof_before == row.eof_after,
     })
 }
+
+#[cfg(test)]
+#[path = "receipt_tests.rs"]
+mod tests;

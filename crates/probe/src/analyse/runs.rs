@@ -1,12 +1,15 @@
 //! Sets two runs side by side, case by case; refuses what is not comparable, and says why.
 
-use highwater_report::data::RunData;
+use std::collections::BTreeMap;
+
+use highwater_report::case::{Arrival, FileState, Sharing};
+use highwater_report::data::{PlannedCase, RunData};
 use highwater_report::results::{CaseResult, CaseStatus, Comparison, ReceiptVerdict, Results};
-use highwater_stats::{Verdict, bootstrap_ratio, judge};
+use highwater_stats::{Verdict, bootstrap_ratio, judge, units};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::compare::Terms;
+use super::compare::{Measure, Terms};
 use crate::runner::rounds_of;
 
 /// Two runs compared.
@@ -113,17 +116,21 @@ fn compare_case(
     case: &CaseResult,
     terms: &Terms,
 ) -> Result<ComparedCase, String> {
-    // A probe measures some cases in two sections: the same section is looked for first.
-    let same_case = |other: &&CaseResult| other.case == case.case;
-    let others = &candidate.results.cases;
-    let other = others
-        .iter()
-        .filter(same_case)
-        .find(|other| other.group == case.group)
-        .or_else(|| others.iter().find(same_case))
+    let other = counterpart(candidate, case)
         .ok_or_else(|| format!("only in {}", baseline.data.manifest.name))?;
     usable(case)?;
     usable(other)?;
+    let wraps = |side: Side<'_>, id: &str| planned(side, id).is_some_and(writes_again);
+    if wraps(baseline, &case.id) != wraps(candidate, &other.id) {
+        return Err("one run wrote its file again from the start, the other every place once; \
+                    give both the same --iterations and --capacity"
+            .to_owned());
+    }
+    if terms.measure == Measure::TimePerRecord && case.case.arrival != Arrival::Closed {
+        return Err("an open loop keeps the rate asked for: compare its latency, as in \
+                    --measure p50"
+            .to_owned());
+    }
     let values = |side: Side<'_>, id: &str| -> Vec<f64> {
         rounds_of(side.data, id).map(|row| terms.measure.of(row)).collect()
     };
@@ -144,6 +151,30 @@ fn compare_case(
             verdict,
         },
     })
+}
+
+/// The same case in another run. A probe measures some cases in two sections: the same section is
+/// looked for first.
+fn counterpart<'a>(side: Side<'a>, case: &CaseResult) -> Option<&'a CaseResult> {
+    let same_case = |other: &&CaseResult| other.case == case.case;
+    let others = &side.results.cases;
+    let in_section = |other: &&CaseResult| other.group == case.group;
+    others.iter().filter(same_case).find(in_section).or_else(|| others.iter().find(same_case))
+}
+
+fn planned<'a>(side: Side<'a>, id: &str) -> Option<&'a PlannedCase> {
+    side.data.manifest.cases.iter().find(|planned| planned.id == id)
+}
+
+/// Whether the writes of a case came to the end of its file and began again: such writes change
+/// blocks that the run itself has written.
+fn writes_again(planned: &PlannedCase) -> bool {
+    let case = &planned.case;
+    let files = if case.writers > 1 && case.sharing == Sharing::Own { case.writers } else { 1 };
+    let each = (planned.iterations / u64::from(files)).saturating_add(planned.warmup);
+    case.state == FileState::Initialised
+        && case.files == 1
+        && each.saturating_mul(case.block) > planned.capacity
 }
 
 fn usable(case: &CaseResult) -> Result<(), String> {
@@ -176,5 +207,51 @@ fn differences(baseline: Side<'_>, candidate: Side<'_>) -> Vec<String> {
     .into_iter()
     .filter(|(_, a, b)| a != b)
     .map(|(what, a, b)| format!("{what}: {a} against {b}"))
+    .chain(extents(baseline, candidate))
     .collect()
+}
+
+/// How long cases ran, where that differs: a line for each kind of length.
+fn extents(baseline: Side<'_>, candidate: Side<'_>) -> Vec<String> {
+    let bytes = |planned: &PlannedCase| match planned.case.state {
+        // Only the other states prepare a length.
+        FileState::Append => None,
+        _ => Some(units::bytes_exact(planned.capacity)),
+    };
+    [
+        length(baseline, candidate, "writes per round", |planned| {
+            Some(planned.iterations.to_string())
+        }),
+        length(baseline, candidate, "warm-up writes", |planned| Some(planned.warmup.to_string())),
+        length(baseline, candidate, "prepared length", bytes),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn length(
+    baseline: Side<'_>,
+    candidate: Side<'_>,
+    what: &str,
+    of: impl Fn(&PlannedCase) -> Option<String>,
+) -> Option<String> {
+    let mut pairs: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for case in &baseline.results.cases {
+        let found = || {
+            let other = counterpart(candidate, case)?;
+            Some((of(planned(baseline, &case.id)?)?, of(planned(candidate, &other.id)?)?))
+        };
+        if let Some(pair) = found().filter(|(a, b)| a != b) {
+            *pairs.entry(pair).or_default() += 1;
+        }
+    }
+    let total: u64 = pairs.values().sum();
+    let ((a, b), most) = pairs.into_iter().max_by_key(|(_, count)| *count)?;
+    let cases = |count| if count == 1 { "1 case".to_owned() } else { format!("{count} cases") };
+    Some(if most == total {
+        format!("{what}: {a} against {b}, in {}", cases(total))
+    } else {
+        format!("{what}: in {}, as in {a} against {b}", cases(total))
+    })
 }

@@ -16,6 +16,8 @@ use super::results;
 use super::runs::{Side, compare};
 use crate::advice::profile::Profile;
 
+mod choices;
+
 const ROUNDS: u32 = 8;
 const COMMITS: u64 = 100;
 

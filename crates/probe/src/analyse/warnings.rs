@@ -79,7 +79,7 @@ fn about_receipts(cases: &[CaseResult]) -> Vec<Warning> {
         ),
         (
             ReceiptVerdict::Polluted,
-            "other processes wrote to the disk meanwhile",
+            "other processes wrote meanwhile",
             "Stop them and measure again; the receipts name the process.",
         ),
     ];

@@ -1,4 +1,5 @@
-//! From a file system down to the leaf disks: partitions, loop devices, device-mapper, md.
+//! From a file system down to the leaf disks: partitions, loop devices, device-mapper, md, and the
+//! file systems between them, which hold loop devices' files and overlays' upper directories.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,12 +8,24 @@ use highwater_report::machine::Device;
 use highwater_sys::fsinfo::{self, DeviceNumber};
 
 use super::counters::Counters;
-use super::mounts::{Mount, mount_of};
+use super::mounts::{Mount, mount_of, options_in_force};
+
+/// Kind of a chain's entry that is a file system; its type and options stand as the model.
+pub const FILE_SYSTEM: &str = "file system";
+/// Kind of a disk whose driver takes requests as they come, without the block layer's queue.
+pub const UNQUEUED_DISK: &str = "disk without a queue";
+/// Kinds whose flushes the kernel counts: those with a request queue of their own. Device-mapper,
+/// md and other drivers that take bios (`brd`, `zram`, `NVMe` multipath) always show 0.
+/// Source: `blk_account_io_done` and `blk_flush_complete_seq` in the kernel's `block/`.
+pub const COUNTS_FLUSHES: &[&str] = &["disk", "loop"];
+
+/// Deeper stacks than this do not exist; a cycle through loop devices might.
+const MAX_DEPTH: u32 = 16;
 
 /// The devices under a file system.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Chain {
-    /// Every device met, from the file system's own down.
+    /// Every device met, from the file system's own down, and every file system between two.
     pub devices: Vec<Device>,
     /// sysfs directories of the file system's own devices: whole disks, since partitions count no
     /// flushes.
@@ -21,7 +34,14 @@ pub struct Chain {
     pub leaves: Vec<PathBuf>,
 }
 
-/// Counters at both ends of a chain.
+/// One reading of the counters at both ends of a chain, device by device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChainReading {
+    top: Option<Vec<Counters>>,
+    leaf: Option<Vec<Counters>>,
+}
+
+/// What was counted at both ends of a chain between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChainCounters {
     /// The file system's own devices.
@@ -35,7 +55,7 @@ impl Chain {
     pub fn find(mount: &Mount) -> Self {
         let mut chain = Self::default();
         let mut seen = BTreeSet::new();
-        for device in own_devices(mount) {
+        for device in chain.own_devices(mount, 0) {
             let top = chain.descend(&device, &mut seen, 0);
             if let Some(top) = top.filter(|top| !chain.top.contains(top)) {
                 chain.top.push(top);
@@ -45,8 +65,11 @@ impl Chain {
     }
 
     /// Reads the counters at both ends.
-    pub fn read(&self) -> ChainCounters {
-        ChainCounters { top: Counters::read_sum(&self.top), leaf: Counters::read_sum(&self.leaves) }
+    pub fn read(&self) -> ChainReading {
+        ChainReading {
+            top: Counters::read_each(&self.top),
+            leaf: Counters::read_each(&self.leaves),
+        }
     }
 
     /// Names of the file system's own devices, joined by `+`.
@@ -61,8 +84,27 @@ impl Chain {
 
     /// Requests in flight on any device of the chain.
     pub fn in_flight(&self) -> u64 {
-        let counters = self.read();
-        [counters.top, counters.leaf].iter().flatten().map(|counters| counters.in_flight).sum()
+        let reading = self.read();
+        let counters = [reading.top, reading.leaf].into_iter().flatten().flatten();
+        counters.map(|counters| counters.in_flight).sum()
+    }
+
+    /// sysfs directories of the devices that a file system is made of: an overlay's are those of
+    /// the file system that holds its upper directory.
+    fn own_devices(&mut self, mount: &Mount, depth: u32) -> Vec<PathBuf> {
+        match upper_mount(mount) {
+            Some(upper) if depth < MAX_DEPTH => self.enter(&upper, depth + 1),
+            _ => block_devices(mount),
+        }
+    }
+
+    /// Adds a file system that lies below another; gives its devices.
+    fn enter(&mut self, mount: &Mount, depth: u32) -> Vec<PathBuf> {
+        let layer = file_system(mount);
+        if !self.devices.contains(&layer) {
+            self.devices.push(layer);
+        }
+        self.own_devices(mount, depth)
     }
 
     /// Adds a device and all below it; gives the whole device whose counters stand for it.
@@ -72,8 +114,6 @@ impl Chain {
         seen: &mut BTreeSet<PathBuf>,
         depth: u32,
     ) -> Option<PathBuf> {
-        /// Deeper stacks than this do not exist; a cycle through loop devices might.
-        const MAX_DEPTH: u32 = 16;
         let sysfs = sysfs.canonicalize().ok()?;
         if sysfs.join("partition").exists() {
             if seen.insert(sysfs.clone()) {
@@ -85,13 +125,17 @@ impl Chain {
             return Some(sysfs);
         }
         let kind = kind_of(&sysfs);
-        let below = below(&sysfs, kind);
-        let mut device = describe(&sysfs, kind);
-        device.leaf = below.is_empty();
-        if device.leaf {
+        let holder = if kind == "loop" { backing_mount(&sysfs) } else { None };
+        let at = self.devices.len();
+        self.devices.push(describe(&sysfs, kind));
+        let below = match &holder {
+            Some(mount) => self.enter(mount, depth + 1),
+            None => slaves(&sysfs),
+        };
+        if below.is_empty() {
+            self.devices[at].leaf = true;
             self.leaves.push(sysfs.clone());
         }
-        self.devices.push(device);
         for lower in below {
             self.descend(&lower, seen, depth + 1);
         }
@@ -99,17 +143,19 @@ impl Chain {
     }
 }
 
-impl ChainCounters {
+impl ChainReading {
     /// What was counted since `earlier`.
     #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
-        let both = |now: Option<Counters>, then: Option<Counters>| Some(now?.since(then?));
-        Self { top: both(self.top, earlier.top), leaf: both(self.leaf, earlier.leaf) }
+    pub fn since(&self, earlier: &Self) -> ChainCounters {
+        let sum = |now: &Option<Vec<Counters>>, then: &Option<Vec<Counters>>| {
+            Counters::sum_since(now.as_ref()?, then.as_ref()?)
+        };
+        ChainCounters { top: sum(&self.top, &earlier.top), leaf: sum(&self.leaf, &earlier.leaf) }
     }
 }
 
-/// sysfs directories of the devices that a file system is made of.
-fn own_devices(mount: &Mount) -> Vec<PathBuf> {
+/// sysfs directories of the block devices of a file system that lies on such.
+fn block_devices(mount: &Mount) -> Vec<PathBuf> {
     let number = if mount.device.major == 0 {
         // btrfs and others show an anonymous number: the source names the device node.
         fsinfo::node_number(Path::new(&mount.source)).ok()
@@ -121,6 +167,33 @@ fn own_devices(mount: &Mount) -> Vec<PathBuf> {
     };
     let siblings = if mount.kind == "btrfs" { btrfs_siblings(&first) } else { None };
     siblings.unwrap_or_else(|| vec![first])
+}
+
+/// The mount that holds an overlay's upper directory, where this mount namespace shows it: inside
+/// a container that path leads nowhere, or back to the overlay itself.
+fn upper_mount(mount: &Mount) -> Option<Mount> {
+    if mount.kind != "overlay" {
+        return None;
+    }
+    let upper = mount.options.iter().find_map(|option| option.strip_prefix("upperdir="))?;
+    let upper = Path::new(upper).canonicalize().ok()?;
+    mount_of(&upper).filter(|holder| holder != mount)
+}
+
+/// The mount that holds the file behind a loop device.
+fn backing_mount(sysfs: &Path) -> Option<Mount> {
+    mount_of(Path::new(&read_line(&sysfs.join("loop/backing_file"))?))
+}
+
+/// Describes a file system that lies between two devices.
+fn file_system(mount: &Mount) -> Device {
+    let options = options_in_force(mount).join(",");
+    Device {
+        name: mount.mount_point.display().to_string(),
+        kind: FILE_SYSTEM.to_owned(),
+        model: Some(format!("{} {options}", mount.kind)),
+        ..Device::default()
+    }
 }
 
 /// All devices of the btrfs that one of them belongs to.
@@ -148,20 +221,15 @@ fn kind_of(sysfs: &Path) -> &'static str {
         "device-mapper"
     } else if sysfs.join("md").exists() {
         "md"
-    } else {
+    } else if sysfs.join("mq").exists() {
         "disk"
+    } else {
+        UNQUEUED_DISK
     }
 }
 
-/// sysfs directories of the devices directly below one.
-fn below(sysfs: &Path, kind: &str) -> Vec<PathBuf> {
-    if kind == "loop" {
-        let backing = read_line(&sysfs.join("loop/backing_file"));
-        return backing
-            .and_then(|path| mount_of(Path::new(&path)))
-            .map(|mount| own_devices(&mount))
-            .unwrap_or_default();
-    }
+/// sysfs directories of the devices that a stacked one is made of.
+fn slaves(sysfs: &Path) -> Vec<PathBuf> {
     let slaves = std::fs::read_dir(sysfs.join("slaves"));
     slaves.map(|entries| entries.flatten().map(|entry| entry.path()).collect()).unwrap_or_default()
 }
@@ -237,9 +305,9 @@ mod tests {
         // An LVM volume over an md mirror of two disks, one of them by its partition.
         let volume = device(&root, "dm-0", &["dm", "slaves"]);
         let mirror = device(&root, "md0", &["md", "slaves"]);
-        let disk = device(&root, "sda", &[]);
+        let disk = device(&root, "sda", &["mq"]);
         let partition = device(&root, "sda/sda1", &["partition"]);
-        let other = device(&root, "nvme0n1", &[]);
+        let other = device(&root, "nvme0n1", &["mq"]);
         let link = |upper: &Path, lower: &Path| {
             let name = lower.file_name().unwrap();
             std::os::unix::fs::symlink(lower, upper.join("slaves").join(name)).unwrap();
@@ -272,6 +340,42 @@ mod tests {
         let proc = mount_of(Path::new("/proc")).unwrap();
         let chain = Chain::find(&proc);
         assert_eq!(chain, Chain::default());
-        assert_eq!(chain.read(), ChainCounters::default());
+        assert_eq!(chain.read().since(&chain.read()), ChainCounters::default());
+    }
+
+    #[test]
+    fn a_driver_without_a_request_queue_is_told_from_a_disk_whose_flushes_are_counted() {
+        let sysfs = tempfile::tempdir().unwrap();
+        let root = sysfs.path().canonicalize().unwrap();
+        for (name, marks, kind) in [
+            ("vda", &["mq"][..], "disk"),
+            ("loop0", &["mq", "loop"], "loop"),
+            ("zram0", &[], UNQUEUED_DISK),
+            ("dm-0", &["dm"], "device-mapper"),
+            ("md0", &["md"], "md"),
+        ] {
+            let device = device(&root, name, marks);
+            let mut chain = Chain::default();
+            chain.descend(&device, &mut BTreeSet::new(), 0);
+            assert_eq!((&*chain.devices[0].kind, chain.devices[0].leaf), (kind, true));
+            let counts = COUNTS_FLUSHES.contains(&kind);
+            assert_eq!(counts, ["vda", "loop0"].contains(&name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_file_system_that_holds_a_loop_devices_file_is_part_of_the_chain() {
+        let sysfs = tempfile::tempdir().unwrap();
+        let root = sysfs.path().canonicalize().unwrap();
+        let upper = device(&root, "loop0", &["mq", "loop"]);
+        // No block device lies under /proc, as none lies under tmpfs.
+        std::fs::write(upper.join("loop/backing_file"), "/proc/image\n").unwrap();
+        let mut chain = Chain::default();
+        chain.descend(&upper, &mut BTreeSet::new(), 0);
+        let [device, holder] = &chain.devices[..] else { panic!("{:?}", chain.devices) };
+        assert_eq!((&*device.name, device.leaf), ("loop0", true));
+        assert_eq!((&*holder.name, &*holder.kind, holder.leaf), ("/proc", FILE_SYSTEM, false));
+        assert!(holder.model.as_ref().unwrap().starts_with("proc rw"), "{holder:?}");
+        assert_eq!(chain.leaves, [upper]);
     }
 }

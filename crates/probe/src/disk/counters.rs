@@ -31,32 +31,50 @@ impl Counters {
         Self::parse(&std::fs::read_to_string(sysfs_dir.join("stat")).ok()?)
     }
 
-    /// Reads and adds up the counters of several devices; `None` when any cannot be read.
-    pub fn read_sum<P: AsRef<Path>>(sysfs_dirs: &[P]) -> Option<Self> {
-        let mut dirs = sysfs_dirs.iter();
-        let first = Self::read(dirs.next()?.as_ref())?;
-        dirs.try_fold(first, |sum, dir| Some(sum.plus(Self::read(dir.as_ref())?)))
+    /// Reads the counters of several devices; `None` when there is none, or any cannot be read.
+    pub fn read_each<P: AsRef<Path>>(sysfs_dirs: &[P]) -> Option<Vec<Self>> {
+        if sysfs_dirs.is_empty() {
+            return None;
+        }
+        sysfs_dirs.iter().map(|dir| Self::read(dir.as_ref())).collect()
+    }
+
+    /// What several devices counted since earlier, in all: each for itself, since a counter that
+    /// begins again does so alone.
+    pub fn sum_since(now: &[Self], earlier: &[Self]) -> Option<Self> {
+        if now.len() != earlier.len() {
+            return None;
+        }
+        let each = now.iter().zip(earlier).map(|(now, earlier)| now.since(*earlier));
+        each.reduce(Self::plus)
     }
 
     /// What was counted since `earlier`. `in_flight` stays as it is now.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
-        self.combine(earlier, u64::wrapping_sub, self.in_flight)
+        let both =
+            |now: Option<u64>, then: Option<u64>, op: fn(u64, u64) -> u64| Some(op(now?, then?));
+        Self {
+            reads: self.reads.wrapping_sub(earlier.reads),
+            writes: self.writes.wrapping_sub(earlier.writes),
+            sectors: self.sectors.wrapping_sub(earlier.sectors),
+            write_ms: ms_since(self.write_ms, earlier.write_ms),
+            in_flight: self.in_flight,
+            queue_ms: ms_since(self.queue_ms, earlier.queue_ms),
+            flushes: both(self.flushes, earlier.flushes, u64::wrapping_sub),
+            flush_ms: both(self.flush_ms, earlier.flush_ms, ms_since),
+        }
     }
 
     fn plus(self, other: Self) -> Self {
-        self.combine(other, u64::wrapping_add, self.in_flight + other.in_flight)
-    }
-
-    fn combine(self, other: Self, op: fn(u64, u64) -> u64, in_flight: u64) -> Self {
-        let both = |a: Option<u64>, b: Option<u64>| Some(op(a?, b?));
+        let both = |a: Option<u64>, b: Option<u64>| Some(a?.wrapping_add(b?));
         Self {
-            reads: op(self.reads, other.reads),
-            writes: op(self.writes, other.writes),
-            sectors: op(self.sectors, other.sectors),
-            write_ms: op(self.write_ms, other.write_ms),
-            in_flight,
-            queue_ms: op(self.queue_ms, other.queue_ms),
+            reads: self.reads.wrapping_add(other.reads),
+            writes: self.writes.wrapping_add(other.writes),
+            sectors: self.sectors.wrapping_add(other.sectors),
+            write_ms: self.write_ms.wrapping_add(other.write_ms),
+            in_flight: self.in_flight + other.in_flight,
+            queue_ms: self.queue_ms.wrapping_add(other.queue_ms),
             flushes: both(self.flushes, other.flushes),
             flush_ms: both(self.flush_ms, other.flush_ms),
         }
@@ -78,6 +96,12 @@ impl Counters {
             flush_ms: at(16),
         })
     }
+}
+
+/// Milliseconds between two readings: the kernel prints them as 32-bit numbers, which begin again
+/// at 0 after 49.7 days of device time.
+fn ms_since(now: u64, earlier: u64) -> u64 {
+    now.wrapping_sub(earlier) & u64::from(u32::MAX)
 }
 
 #[cfg(test)]
@@ -103,5 +127,26 @@ mod tests {
         );
         assert_eq!(Counters::parse("1 2 3"), None);
         assert_eq!(Counters::parse("1 2 x"), None);
+    }
+
+    #[test]
+    fn times_that_begin_again_at_32_bits_are_subtracted_per_device_before_they_are_summed() {
+        let end = u64::from(u32::MAX);
+        let at = |ms: u64, writes: u64| Counters {
+            writes,
+            write_ms: ms,
+            queue_ms: ms,
+            flushes: Some(writes),
+            flush_ms: Some(ms),
+            ..Counters::default()
+        };
+        // One of two devices passes the end of its 32 bits; the other does not.
+        let earlier = [at(end - 9, 100), at(50, 7)];
+        let now = [at(20, 130), at(65, 9)];
+        let sum = Counters::sum_since(&now, &earlier).unwrap();
+        assert_eq!((sum.writes, sum.flushes), (32, Some(32)));
+        assert_eq!((sum.write_ms, sum.queue_ms, sum.flush_ms), (45, 45, Some(45)));
+        assert_eq!(Counters::sum_since(&now, &earlier[..1]), None);
+        assert_eq!(Counters::sum_since(&[], &[]), None);
     }
 }

@@ -7,7 +7,7 @@ use highwater_sys::file::File;
 use highwater_sys::fsinfo;
 
 use crate::disk::chain::read_line;
-use crate::disk::mounts::Mount;
+use crate::disk::mounts::{Mount, device_name, options_in_force};
 use crate::error::ProbeError;
 
 /// Describes the file system that a directory is on.
@@ -15,9 +15,7 @@ use crate::error::ProbeError;
 /// # Errors
 /// When free space cannot be read.
 pub fn capture(dir: &Path, mount: &Mount) -> Result<Filesystem, ProbeError> {
-    let mut options = mount.options.clone();
-    let hidden = hidden_options(mount);
-    options.extend(hidden.into_iter().filter(|option| !mount.options.contains(option)));
+    let options = options_in_force(mount);
     let free_bytes = fsinfo::free_bytes(dir).map_err(|error| ProbeError::at(dir, &error))?;
     let dio = dio_align(dir);
     Ok(Filesystem {
@@ -36,17 +34,6 @@ pub fn capture(dir: &Path, mount: &Mount) -> Result<Filesystem, ProbeError> {
 fn dio_align(dir: &Path) -> Option<fsinfo::DioAlign> {
     let file = File::unnamed(dir).ok()?;
     fsinfo::dio_align(&file).ok()?
-}
-
-/// Options in force that the mount table leaves out: ext4 shows all of them elsewhere.
-fn hidden_options(mount: &Mount) -> Vec<String> {
-    let Some(name) = device_name(mount) else { return Vec::new() };
-    let path = format!("/proc/fs/ext4/{name}/options");
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.lines()
-        .filter(|line| line.contains("barrier") || line.starts_with("data="))
-        .map(str::to_owned)
-        .collect()
 }
 
 /// Describes the journal in words.
@@ -68,13 +55,6 @@ fn journal(mount: &Mount, options: &[String]) -> Option<String> {
         "btrfs" => Some("copy-on-write tree log".to_owned()),
         _ => None,
     }
-}
-
-fn device_name(mount: &Mount) -> Option<String> {
-    let number = mount.device;
-    let link =
-        std::fs::read_link(format!("/sys/dev/block/{}:{}", number.major, number.minor)).ok()?;
-    Some(link.file_name()?.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

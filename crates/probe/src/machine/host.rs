@@ -126,9 +126,10 @@ pub fn cpu_pressure_percent() -> Option<f64> {
 
 /// Libraries loaded here, or preloaded for every program, that make barriers no-ops.
 pub fn preloads() -> Vec<String> {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let global = std::fs::read_to_string("/etc/ld.so.preload").unwrap_or_default();
-    no_op_libraries(&maps, &global)
+    // Names need not be UTF-8: one such library must not hide all others.
+    let text = |path| std::fs::read(path).unwrap_or_default();
+    let (maps, global) = (text("/proc/self/maps"), text("/etc/ld.so.preload"));
+    no_op_libraries(&String::from_utf8_lossy(&maps), &String::from_utf8_lossy(&global))
 }
 
 fn no_op_libraries(maps: &str, global: &str) -> Vec<String> {

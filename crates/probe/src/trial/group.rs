@@ -2,138 +2,45 @@
 //! barrier under way leads one for all records written by then; the others wait for it or for the
 //! next.
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier as StartLine, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-use highwater_report::case::Case;
-use highwater_report::data::PlannedCase;
-use highwater_sys::file::File;
 use highwater_sys::time::{self, nanos};
 use highwater_sys::{SysError, SysResult};
 
-use super::readback::{self, Expected};
+use super::few_files::{Open, ready_timers};
+use super::gate;
 use super::single::{self, Ops};
 use super::target::Target;
 use super::trace::{Commit, run_delay_ns, to_usize, touched};
-use super::{
-    FileShape, Measured, Pattern, Schedule, Surroundings, Trace, Witness, prepare, slots_of,
-};
+use super::{Schedule, Trace};
 use crate::error::CaseError;
-use crate::work_dir::CaseDir;
 
-/// Runs a case on one file.
-pub fn run_one_file(
-    planned: &PlannedCase,
-    dir: &CaseDir,
-    around: &Surroundings<'_>,
-) -> Result<Measured, CaseError> {
-    let case = &planned.case;
-    let path = dir.file(0);
-    let file = prepare::file(&path, case, planned.capacity)?;
-    let setup_barriers = prepare::BARRIERS_PER_FILE + prepare::settle(dir.path())?;
-    let pattern = Pattern { seed: around.seed, block: to_usize(case.block) };
-    let slots = slots_of(planned);
-    let open = Open { file: &file, case, pattern, slots, memory_align: around.memory_align };
-    let warmup = Schedule { interval: None, ..Schedule::new(case, 0, planned.warmup) };
-    let warm = open.run_alone(&warmup, around.stop)?;
-    let first = planned.warmup % slots * case.block;
-    let before = FileShape::of(&file, first)?;
-    let schedule = Schedule::new(case, planned.warmup, planned.iterations);
-    let witness = Witness::begin(around.chain);
-    let trace = if case.writers > 1 {
-        open.run_together(&schedule, around.stop)?
-    } else {
-        open.run_alone(&schedule, around.stop)?
-    };
-    let (counters, others) = witness.end();
-    let after = FileShape::of(&file, first)?;
-    let records = planned.warmup + planned.iterations;
-    let readback_records = readback::check(&path, &Expected { pattern, records, slots })?;
-    Ok(Measured {
-        trace,
-        counters,
-        others,
-        before,
-        after,
-        setup_barriers,
-        warmup_barriers: warm.barriers,
-        readback_records,
-    })
-}
-
-/// An open file and how records go into it.
-pub(super) struct Open<'a> {
-    pub file: &'a File,
-    pub case: &'a Case,
-    pub pattern: Pattern,
-    pub slots: u64,
-    pub memory_align: u32,
-}
-
-impl Open<'_> {
-    fn target(&self) -> Result<Target<'_>, CaseError> {
-        let buffer = self.pattern.buffer(self.memory_align);
-        Target::new(self.file, self.case, buffer, self.slots)
-            .map_err(|error| CaseError::in_setup(&error))
-    }
-
-    /// Runs a schedule in this thread.
-    pub fn run_alone(&self, schedule: &Schedule, stop: &AtomicBool) -> Result<Trace, CaseError> {
-        if schedule.interval.is_some() {
-            precise_timers()?;
-        }
-        let mut target = self.target()?;
-        let mut trace = single::run(&mut target, schedule, stop)?;
-        single::account(&mut trace, self.case, schedule);
-        Ok(trace)
-    }
-
-    /// Runs a schedule with the case's number of writers, who share it record by record.
-    fn run_together(&self, schedule: &Schedule, stop: &AtomicBool) -> Result<Trace, CaseError> {
-        let writers = to_usize(u64::from(self.case.writers));
-        let mut targets = Vec::with_capacity(writers);
-        for _ in 0..writers {
-            targets.push(self.target()?);
-        }
-        let shared = Shared {
-            schedule,
-            slots: (0..schedule.writes).map(|_| Slot::default()).collect(),
-            group: GroupCommit::for_barriers(if schedule.ends_with_barrier {
-                schedule.writes
-            } else {
-                0
-            }),
-            next: AtomicU64::new(0),
-            line: StartLine::new(writers),
-            begun: OnceLock::new(),
-            stop,
-        };
-        let results: Vec<_> = std::thread::scope(|scope| {
-            let writers: Vec<_> = targets
-                .into_iter()
-                .map(|target| scope.spawn(|| shared.write_until_done(target)))
-                .collect();
-            writers
-                .into_iter()
-                .map(|writer| writer.join().expect("a writer does not panic"))
-                .collect()
+/// Runs a schedule on one file with the case's number of writers, who share it record by record.
+pub fn run(file: &Open<'_>, schedule: &Schedule, stop: &AtomicBool) -> Result<Trace, CaseError> {
+    let shared = &Shared::new(schedule, stop);
+    let mut jobs = Vec::new();
+    for _ in 0..file.case.writers {
+        let target = file.target()?;
+        jobs.push(move || {
+            ready_timers(schedule.interval)?;
+            Ok(move |opened| shared.write_until_done(target, opened))
         });
-        let ended = Instant::now();
-        let delays = results.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let mut trace = shared.into_trace(ended, delays.into_iter().sum());
-        if schedule.ends_with_barrier {
-            trace.at_risk = if self.case.promises_durability() { 0 } else { schedule.writes };
-        } else {
-            single::account(&mut trace, self.case, schedule);
-        }
-        Ok(trace)
     }
+    let parts = gate::together(jobs)?;
+    let mut trace = shared.trace(&parts);
+    if schedule.ends_with_barrier {
+        trace.at_risk = if file.case.promises_durability() { 0 } else { schedule.writes };
+    } else {
+        single::account(&mut trace, file.case, schedule);
+    }
+    Ok(trace)
 }
 
 /// Where the writer of a record leaves its times, ns. One for each record, whoever writes it, so
 /// that the room needed does not grow with the number of writers.
-#[derive(Default)]
 struct Slot {
     at_ns: AtomicU64,
     took_ns: AtomicU64,
@@ -146,33 +53,52 @@ struct Shared<'a> {
     slots: Vec<Slot>,
     group: GroupCommit,
     next: AtomicU64,
-    line: StartLine,
-    /// When the first writer began: the start that all of them count from.
-    begun: OnceLock<Instant>,
     stop: &'a AtomicBool,
 }
 
-impl Shared<'_> {
-    /// Takes record after record until all are written; gives the time without a CPU, where known.
-    /// A writer that fails stops the others.
-    fn write_until_done(&self, mut target: Target<'_>) -> Result<Option<u64>, CaseError> {
-        let timers = if self.schedule.interval.is_some() { precise_timers() } else { Ok(()) };
-        self.line.wait();
-        timers?;
+/// One writer's share of the measured interval.
+struct Part {
+    /// When the gate was opened: what the slots count from.
+    opened: Instant,
+    started: Instant,
+    ended: Instant,
+    /// Time without a CPU, ns, where known.
+    run_delay_ns: Option<u64>,
+}
+
+impl<'a> Shared<'a> {
+    fn new(schedule: &'a Schedule, stop: &'a AtomicBool) -> Self {
+        // Really written: memory that is only promised would be mapped in the timed loop (M5).
+        let zero = || AtomicU64::new(black_box(0));
+        let slot = |_| Slot { at_ns: zero(), took_ns: zero(), write_ns: zero() };
+        let barriers = if schedule.ends_with_barrier { schedule.writes } else { 0 };
+        Self {
+            schedule,
+            slots: (0..schedule.writes).map(slot).collect(),
+            group: GroupCommit::for_barriers(barriers),
+            next: AtomicU64::new(0),
+            stop,
+        }
+    }
+
+    /// Takes record after record until all are written. A writer that fails stops the others.
+    fn write_until_done(&self, mut target: Target<'_>, opened: Instant) -> Result<Part, CaseError> {
         let delay_before = run_delay_ns();
-        let start = *self.begun.get_or_init(Instant::now);
+        let started = Instant::now();
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(slot) = self.slots.get(to_usize(index)) else { break };
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CaseError::Interrupted);
             }
-            if let Err(error) = self.commit_one(&mut target, slot, start, index) {
+            if let Err(error) = self.commit_one(&mut target, slot, opened, index) {
                 self.group.fail(error);
                 return Err(single::failed(self.schedule, index, error));
             }
         }
-        Ok(single::delay_between(delay_before, run_delay_ns()))
+        let ended = Instant::now();
+        let run_delay_ns = single::delay_between(delay_before, run_delay_ns());
+        Ok(Part { opened, started, ended, run_delay_ns })
     }
 
     #[inline]
@@ -203,23 +129,26 @@ impl Shared<'_> {
         Ok(())
     }
 
-    fn into_trace(self, ended: Instant, run_delay_ns: Option<u64>) -> Trace {
+    /// Puts together what the writers left, from the first one's start to the last one's end.
+    fn trace(&self, parts: &[Part]) -> Trace {
         let mut trace = Trace::with_room(0, 0, 0);
-        trace.started = *self.begun.get().expect("the writers have begun");
+        trace.started = parts.iter().map(|part| part.started).min().expect("at least one writer");
+        let ended = parts.iter().map(|part| part.ended).max().expect("at least one writer");
         trace.elapsed_ns = nanos(ended.saturating_duration_since(trace.started));
+        trace.run_delay_ns = parts.iter().map(|part| part.run_delay_ns).sum();
         trace.write_ns =
             self.slots.iter().map(|slot| slot.write_ns.load(Ordering::Relaxed)).collect();
+        let lead_ns = nanos(trace.started.saturating_duration_since(parts[0].opened));
         let commit = |slot: &Slot| Commit {
-            at_ns: slot.at_ns.load(Ordering::Relaxed),
+            at_ns: slot.at_ns.load(Ordering::Relaxed).saturating_sub(lead_ns),
             took_ns: slot.took_ns.load(Ordering::Relaxed),
         };
         trace.commits = self.slots.iter().map(commit).collect();
         trace.commits.sort_by_key(|commit| commit.at_ns);
-        let state = self.group.into_state();
+        let mut state = self.group.lock();
         trace.barriers = u64::try_from(state.barrier_ns.len()).expect("usize fits u64");
-        trace.barrier_ns = state.barrier_ns;
+        trace.barrier_ns = std::mem::take(&mut state.barrier_ns);
         trace.acks_max = state.acks_max;
-        trace.run_delay_ns = run_delay_ns;
         trace
     }
 }
@@ -295,17 +224,9 @@ impl GroupCommit {
         self.barrier_done.notify_all();
     }
 
-    fn into_state(self) -> GroupState {
-        self.state.into_inner().expect("no writer panics with the lock held")
-    }
-
     fn lock(&self) -> MutexGuard<'_, GroupState> {
         self.state.lock().expect("no writer panics with the lock held")
     }
-}
-
-fn precise_timers() -> Result<(), CaseError> {
-    time::request_precise_timers().map_err(|error| CaseError::in_setup(&error))
 }
 
 #[cfg(test)]
@@ -332,7 +253,7 @@ mod tests {
                 });
             }
         });
-        let state = group.into_state();
+        let state = group.lock();
         assert_eq!((state.written, state.synced, acked.into_inner()), (1600, 1600, 1600));
         assert_eq!(state.barrier_ns.len() as u64, barriers.into_inner());
         assert_eq!(state.barrier_ns.capacity(), 1600);

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use highwater_report::case::{Barrier, Case, FileState};
 use highwater_report::data::PlannedCase;
@@ -17,7 +17,7 @@ use highwater_sys::time::nanos;
 use super::readback::{self, Expected};
 use super::single::delay_between;
 use super::trace::{run_delay_ns, to_usize};
-use super::{FileShape, Measured, Pattern, Surroundings, Trace, Witness, prepare};
+use super::{FileShape, Measured, Pattern, Ready, Surroundings, Trace, gate, prepare};
 use crate::error::CaseError;
 use crate::work_dir::CaseDir;
 
@@ -39,30 +39,25 @@ pub fn run(
     }
     let setup_barriers = prepare::settle(dir.path())?;
     let pattern = Pattern { seed: around.seed, block: to_usize(case.block) };
-    let before = shape(&dir.file(0))?;
+    let shape = || shape(&dir.file(0));
+    let ready = Ready { before: shape()?, setup_barriers, warmup_barriers: 0 };
     let dirty_ns = make_dirty(dir, case, pattern, around)?;
-    let witness = Witness::begin(around.chain);
-    let mut trace = make_durable(dir, case, around)?;
-    let (counters, others) = witness.end();
-    trace.dirty_ns = Some(dirty_ns);
-    trace.acks_max = files;
-    trace.at_risk = if case.promises_durability() { 0 } else { files };
-    let after = shape(&dir.file(0))?;
-    let mut readback_records = 0;
-    let expected = Expected { pattern, records: 1, slots: 1 };
-    for index in 0..files {
-        readback_records += readback::check(&dir.file(index), &expected)?;
-    }
-    Ok(Measured {
-        trace,
-        counters,
-        others,
-        before,
-        after,
-        setup_barriers,
-        warmup_barriers: 0,
-        readback_records,
-    })
+    let timed = |stop: &AtomicBool| {
+        let mut trace = make_durable(dir, case, stop)?;
+        trace.dirty_ns = Some(dirty_ns);
+        trace.acks_max = files;
+        trace.at_risk = if case.promises_durability() { 0 } else { files };
+        Ok(trace)
+    };
+    let read_back = || {
+        let expected = Expected { pattern, records: 1, slots: 1 };
+        let mut records = 0;
+        for index in 0..files {
+            records += readback::check(&dir.file(index), &expected, around.stop)?;
+        }
+        Ok(records)
+    };
+    ready.measure(around, timed, shape, read_back)
 }
 
 /// Creates one file in its state; `settle` makes them all durable together.
@@ -102,51 +97,56 @@ fn make_dirty(
 }
 
 /// Makes all files durable: one commit.
-fn make_durable(dir: &CaseDir, case: &Case, around: &Surroundings<'_>) -> Result<Trace, CaseError> {
-    let started = Instant::now();
+fn make_durable(dir: &CaseDir, case: &Case, stop: &AtomicBool) -> Result<Trace, CaseError> {
     if case.barrier == Barrier::Syncfs {
-        let mut trace = Trace::with_room(0, 1, 1);
-        let delay_before = run_delay_ns();
-        trace.started = Instant::now();
-        let synced = File::open_read(dir.path()).and_then(|root| root.syncfs());
-        synced.map_err(|error| CaseError::Failed(error.to_string()))?;
-        let ended = Instant::now();
-        trace.barrier_ns.push(nanos(ended - trace.started));
-        trace.barriers = 1;
-        trace.commit(trace.started, ended);
-        trace.elapsed_ns = nanos(ended - trace.started);
-        trace.run_delay_ns = delay_between(delay_before, run_delay_ns());
-        return Ok(trace);
+        return sync_at_once(dir);
     }
     let threads = case.writers.max(1);
     let share = case.files.div_ceil(threads);
-    let results: Vec<_> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads)
-            .map(|thread| {
-                let first = (thread * share).min(case.files);
-                let range = first..(first + share).min(case.files);
-                scope.spawn(move || sync_range(dir, case.barrier, range, around.stop))
-            })
-            .collect();
-        handles.into_iter().map(|handle| handle.join().expect("a syncer does not panic")).collect()
-    });
-    let ended = Instant::now();
-    let parts = results.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let mut trace = Trace::join(started, ended, parts);
+    let jobs: Vec<_> = (0..threads)
+        .map(|thread| {
+            let first = (thread * share).min(case.files);
+            let range = first..(first + share).min(case.files);
+            let room = Trace::with_room(0, 0, range.len());
+            move || {
+                Ok(move |opened| {
+                    let room = Trace { started: opened, ..room };
+                    sync_range(dir, case.barrier, range, room, stop)
+                })
+            }
+        })
+        .collect();
+    let mut trace = Trace::join(gate::together(jobs)?);
+    let (started, took) = (trace.started, Duration::from_nanos(trace.elapsed_ns));
     trace.commits.clear();
-    trace.commit(started, ended);
+    trace.commit(started, started + took);
     Ok(trace)
 }
 
+fn sync_at_once(dir: &CaseDir) -> Result<Trace, CaseError> {
+    let mut trace = Trace::with_room(0, 1, 1);
+    let delay_before = run_delay_ns();
+    trace.started = Instant::now();
+    let synced = File::open_read(dir.path()).and_then(|root| root.syncfs());
+    synced.map_err(|error| CaseError::Failed(error.to_string()))?;
+    let ended = Instant::now();
+    trace.barrier_ns.push(nanos(ended - trace.started));
+    trace.barriers = 1;
+    trace.commit(trace.started, ended);
+    trace.elapsed_ns = nanos(ended - trace.started);
+    trace.run_delay_ns = delay_between(delay_before, run_delay_ns());
+    Ok(trace)
+}
+
+/// Syncs some of the files, one after the other; the trace says when all threads began.
 fn sync_range(
     dir: &CaseDir,
     barrier: Barrier,
     range: std::ops::Range<u32>,
+    mut trace: Trace,
     stop: &AtomicBool,
 ) -> Result<Trace, CaseError> {
-    let mut trace = Trace::with_room(0, 0, range.len());
     let delay_before = run_delay_ns();
-    trace.started = Instant::now();
     for index in range {
         let began = Instant::now();
         let synced =
@@ -161,6 +161,7 @@ fn sync_range(
             return Err(CaseError::Interrupted);
         }
     }
+    trace.elapsed_ns = nanos(trace.started.elapsed());
     trace.run_delay_ns = delay_between(delay_before, run_delay_ns());
     Ok(trace)
 }

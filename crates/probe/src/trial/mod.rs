@@ -1,10 +1,13 @@
 //! One case in one round: prepare, warm up, measure, read back, remove.
 //!
-//! Walk: `schedule` (which writes, where barriers fall), `target` (a file and how it is written),
-//! `single`, `own`, `group` and `many_files` (the timed loops), `trace` (what they record),
-//! `prepare` and `readback` (before and after). Only the loops are timed, and nothing in them
-//! prints or allocates.
+//! Walk: `few_files` and `many_files` (a case from start to end), `schedule` (which writes, where
+//! barriers fall), `target` (a file and how it is written), `single`, `own` and `group` (the timed
+//! loops, whose threads begin together at the `gate`), `trace` (what they record), `prepare` and
+//! `readback` (before and after). Only the loops are timed, and nothing in them prints or
+//! allocates.
 
+mod few_files;
+mod gate;
 mod group;
 mod many_files;
 mod own;
@@ -18,13 +21,13 @@ mod trace;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use highwater_report::case::{FileState, Sharing};
+use highwater_report::case::FileState;
 use highwater_report::data::PlannedCase;
 use highwater_sys::extent::{Extent, extents};
 use highwater_sys::file::File;
 use highwater_sys::time;
 
-use crate::disk::chain::{Chain, ChainCounters};
+use crate::disk::chain::{Chain, ChainCounters, ChainReading};
 use crate::disk::others::{OtherIo, OtherWrites};
 use crate::error::CaseError;
 use crate::work_dir::CaseDir;
@@ -94,10 +97,8 @@ pub fn run(
 ) -> Result<Measured, CaseError> {
     if planned.case.files > 1 {
         many_files::run(planned, dir, around)
-    } else if planned.case.writers > 1 && planned.case.sharing == Sharing::Own {
-        own::run(planned, dir, around)
     } else {
-        group::run_one_file(planned, dir, around)
+        few_files::run(planned, dir, around)
     }
 }
 
@@ -131,12 +132,47 @@ impl FileShape {
     }
 }
 
+/// What set-up and warm-up leave to the measured interval.
+struct Ready {
+    before: FileShape,
+    setup_barriers: u64,
+    warmup_barriers: u64,
+}
+
+impl Ready {
+    /// Runs the timed loop between two looks at the devices, then looks at the file and reads it.
+    fn measure(
+        self,
+        around: &Surroundings<'_>,
+        timed: impl FnOnce(&AtomicBool) -> Result<Trace, CaseError>,
+        shape: impl FnOnce() -> Result<FileShape, CaseError>,
+        read_back: impl FnOnce() -> Result<u64, CaseError>,
+    ) -> Result<Measured, CaseError> {
+        let Self { before, setup_barriers, warmup_barriers } = self;
+        let witness = Witness::begin(around.chain);
+        let trace = timed(around.stop)?;
+        let (counters, others) = witness.end();
+        let after = shape()?;
+        let readback_records = read_back()?;
+        Ok(Measured {
+            trace,
+            counters,
+            others,
+            before,
+            after,
+            setup_barriers,
+            warmup_barriers,
+            readback_records,
+        })
+    }
+}
+
 /// M3: what is read around the timed loop, and nothing else: counters and other processes' writes
 /// around the measured interval.
 struct Witness<'a> {
     chain: &'a Chain,
     others: Option<OtherIo>,
-    counters: ChainCounters,
+    counters: ChainReading,
 }
 
 impl<'a> Witness<'a> {
@@ -149,7 +185,7 @@ impl<'a> Witness<'a> {
 
     /// Reads again and gives the differences.
     fn end(self) -> (ChainCounters, Option<OtherWrites>) {
-        let counters = self.chain.read().since(self.counters);
+        let counters = self.chain.read().since(&self.counters);
         let now = OtherIo::snapshot();
         let others = self.others.and_then(|before| Some(now?.since(&before)));
         (counters, others)

@@ -1,10 +1,11 @@
 //! Brings a file into the state its case names, durably, before anything is timed.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use highwater_report::case::{Case, FileState};
 use highwater_sys::file::{Cache, File, NewFile, WriteSync};
-use highwater_sys::{SysResult, dir};
+use highwater_sys::{SysError, SysResult, dir};
 
 use super::target::open_options;
 use crate::error::CaseError;
@@ -19,8 +20,9 @@ const SETUP: NewFile = NewFile { cache: Cache::Buffered, write_sync: WriteSync::
 ///
 /// # Errors
 /// [`CaseError::Unsupported`] when the file system refuses allocation or the way of opening.
-pub fn file(path: &Path, case: &Case, capacity: u64) -> Result<File, CaseError> {
-    fill(path, case.state, capacity).map_err(|error| CaseError::in_setup(&error))?;
+/// [`CaseError::Interrupted`] when asked to stop.
+pub fn file(path: &Path, case: &Case, capacity: u64, stop: &AtomicBool) -> Result<File, CaseError> {
+    fill(path, case.state, capacity, stop)?;
     File::reopen(path, open_options(case)).map_err(|error| CaseError::in_setup(&error))
 }
 
@@ -41,26 +43,34 @@ pub fn settle(dir: &Path) -> Result<u64, CaseError> {
 }
 
 /// Creates the file in its state and syncs it: one barrier.
-fn fill(path: &Path, state: FileState, capacity: u64) -> SysResult<()> {
-    let file = File::create_new(path, SETUP)?;
+fn fill(path: &Path, state: FileState, capacity: u64, stop: &AtomicBool) -> Result<(), CaseError> {
+    let in_setup = |error: SysError| CaseError::in_setup(&error);
+    let file = File::create_new(path, SETUP).map_err(in_setup)?;
     if state != FileState::Append {
-        file.allocate(capacity)?;
+        match file.allocate(capacity) {
+            // Zeros are written in any case; allocation only keeps their extents together.
+            Err(error) if state == FileState::Initialised && error.is_unsupported() => {}
+            answer => answer.map_err(in_setup)?,
+        }
     }
     if state == FileState::Initialised {
-        write_zeros(&file, capacity)?;
+        write_zeros(&file, capacity, stop)?;
     }
-    file.fsync()?;
+    file.fsync().map_err(in_setup)?;
     // The first measured write must not find the zeros in the page cache of some cases only.
-    file.drop_cache()
+    file.drop_cache().map_err(in_setup)
 }
 
-fn write_zeros(file: &File, capacity: u64) -> SysResult<()> {
+fn write_zeros(file: &File, capacity: u64, stop: &AtomicBool) -> Result<(), CaseError> {
     let zeros = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     while offset < capacity {
+        if stop.load(Ordering::Relaxed) {
+            return Err(CaseError::Interrupted);
+        }
         let left = usize::try_from(capacity - offset).unwrap_or(CHUNK_BYTES);
         let chunk = &zeros[..left.min(CHUNK_BYTES)];
-        file.write_at(chunk, offset)?;
+        file.write_at(chunk, offset).map_err(|error| CaseError::in_setup(&error))?;
         offset += u64::try_from(chunk.len()).expect("a chunk's length fits u64");
     }
     Ok(())
@@ -84,10 +94,19 @@ mod tests {
         ] {
             let path = dir.path().join(state.as_str());
             let case = Case { state, ..Case::DEFAULT };
-            let file = file(&path, &case, capacity).unwrap();
+            let file = file(&path, &case, capacity, &AtomicBool::new(false)).unwrap();
             assert_eq!(file.len(), Ok(len), "{state}");
             assert!(std::fs::read(&path).unwrap().iter().all(|byte| *byte == 0));
         }
         assert_eq!(settle(dir.path()), Ok(2));
+    }
+
+    #[test]
+    fn asking_to_stop_ends_the_writing_of_zeros() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let case = Case { state: FileState::Initialised, ..Case::DEFAULT };
+        let stopped = file(&path, &case, 64 << 20, &AtomicBool::new(true));
+        assert_eq!(stopped.unwrap_err(), CaseError::Interrupted);
     }
 }

@@ -1,6 +1,7 @@
 //! Reads every record back and compares content and position (M6).
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use highwater_sys::file::File;
 
@@ -28,8 +29,9 @@ pub struct Expected {
 /// are clean: what a barrier covered is read from the device.
 ///
 /// # Errors
-/// [`CaseError::Failed`] naming the record and byte that differ.
-pub fn check(path: &Path, expected: &Expected) -> Result<u64, CaseError> {
+/// [`CaseError::Failed`] naming the record and byte that differ; [`CaseError::Interrupted`] when
+/// asked to stop.
+pub fn check(path: &Path, expected: &Expected, stop: &AtomicBool) -> Result<u64, CaseError> {
     let failed = |error: highwater_sys::SysError| CaseError::Failed(format!("readback: {error}"));
     let file = File::open_read(path).map_err(failed)?;
     file.drop_cache().map_err(failed)?;
@@ -40,6 +42,9 @@ pub fn check(path: &Path, expected: &Expected) -> Result<u64, CaseError> {
     let filled = expected.slots.min(expected.records);
     let mut slot = 0;
     while slot < filled {
+        if stop.load(Ordering::Relaxed) {
+            return Err(CaseError::Interrupted);
+        }
         let count = to_usize(filled - slot).min(per_chunk);
         let bytes = &mut chunk[..count * block];
         let offset = slot * u64::try_from(block).expect("usize fits u64");
@@ -103,14 +108,17 @@ mod tests {
             let path = dir.path().join("a");
             let mut bytes = written(&expected);
             std::fs::write(&path, &bytes).unwrap();
-            prop_assert_eq!(check(&path, &expected), Ok(slots.min(records)));
+            let check = |path: &Path| super::check(path, &expected, &AtomicBool::new(false));
+            prop_assert_eq!(check(&path), Ok(slots.min(records)));
+            let stopped = super::check(&path, &expected, &AtomicBool::new(true));
+            prop_assert_eq!(stopped, Err(CaseError::Interrupted));
             let at = flip.index(bytes.len());
             bytes[at] ^= 1;
             std::fs::write(&path, &bytes).unwrap();
-            prop_assert!(matches!(check(&path, &expected), Err(CaseError::Failed(_))));
+            prop_assert!(matches!(check(&path), Err(CaseError::Failed(_))));
             bytes.truncate(at);
             std::fs::write(&path, &bytes).unwrap();
-            prop_assert!(check(&path, &expected).is_err());
+            prop_assert!(check(&path).is_err());
         }
     }
 }

@@ -19,7 +19,8 @@ pub trait Ops {
     fn barrier(&mut self) -> SysResult<()>;
 }
 
-/// Runs a schedule, timing each write, each barrier and each commit.
+/// Runs a schedule, timing each write, each barrier and each commit into an empty trace with room
+/// for it.
 ///
 /// A closed loop's commit is timed from its first write's call, an open loop's from when that
 /// write was due.
@@ -27,8 +28,8 @@ pub fn run<O: Ops>(
     ops: &mut O,
     schedule: &Schedule,
     stop: &AtomicBool,
+    mut trace: Trace,
 ) -> Result<Trace, CaseError> {
-    let mut trace = Trace::for_schedule(schedule);
     let room = trace.room();
     let delay_before = run_delay_ns();
     trace.started = Instant::now();
@@ -46,6 +47,10 @@ pub fn run<O: Ops>(
         let wrote = Instant::now();
         trace.write_ns.push(nanos(wrote - began));
         if !ends_commit {
+            // A commit may be as long as the run.
+            if stop.load(Ordering::Relaxed) {
+                return Err(CaseError::Interrupted);
+            }
             continue;
         }
         let mut ended = wrote;
@@ -91,16 +96,24 @@ pub fn delay_between(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     Some(after?.saturating_sub(before?))
 }
 
-/// Words a failure in the loop, which is final (M1). Refusal of the very first write means that the
+/// Words a failure in the loop, which is final (M1). Refusal of the very first try means that the
 /// path is not offered.
 pub fn failed(schedule: &Schedule, index: u64, error: SysError) -> CaseError {
-    if schedule.first_record + index == 0 && error.is_unsupported() {
+    if is_first_try(schedule, index, error) && error.is_unsupported() {
         return CaseError::Unsupported(error.to_string());
     }
     let record = schedule.first_record + index;
     CaseError::Failed(format!(
-        "{error}, at record {record}: nothing after it was written, and no barrier was repeated"
+        "{error}, at record {record}: the case ended there, and no barrier was repeated"
     ))
+}
+
+/// Whether a call of this kind had not succeeded on the file before: plain writes are tried with
+/// its first record, barriers and linked writes at the end of its first commit.
+fn is_first_try(schedule: &Schedule, index: u64, error: SysError) -> bool {
+    let is_plain_write = error.call.starts_with("pwrite");
+    let first_end = schedule.per_commit.min(schedule.writes) - 1;
+    schedule.first_record == 0 && (index == 0 || (index == first_end && !is_plain_write))
 }
 
 /// Measures the loop's own cost per operation, nanoseconds: everything but the system calls.
@@ -122,7 +135,7 @@ pub fn harness_cost_ns() -> f64 {
     let schedule = Schedule::new(&Case::DEFAULT, 0, WRITES);
     let never = AtomicBool::new(false);
     let mut runs: Vec<f64> = (0..5)
-        .filter_map(|_| run(&mut Nothing, &schedule, &never).ok())
+        .filter_map(|_| run(&mut Nothing, &schedule, &never, Trace::for_schedule(&schedule)).ok())
         .map(|trace| trace.elapsed_ns as f64 / WRITES as f64)
         .collect();
     runs.sort_by(f64::total_cmp);
@@ -133,7 +146,7 @@ pub fn harness_cost_ns() -> f64 {
 mod tests {
     use super::*;
     use highwater_report::case::{Barrier, Every};
-    use highwater_sys::SysError;
+    use highwater_sys::{Errno, SysError};
 
     /// Counts calls; fails the n-th barrier.
     #[derive(Default)]
@@ -157,13 +170,21 @@ mod tests {
         }
     }
 
+    fn run_it(
+        ops: &mut Counting,
+        schedule: &Schedule,
+        stop: &AtomicBool,
+    ) -> Result<Trace, CaseError> {
+        run(ops, schedule, stop, Trace::for_schedule(schedule))
+    }
+
     #[test]
     fn each_write_and_barrier_is_timed_once_and_records_follow_each_other() {
         // M4, M5
         let case = Case { every: Every::Writes(4), ..Case::DEFAULT };
         let schedule = Schedule::new(&case, 100, 10);
         let mut ops = Counting::default();
-        let mut trace = run(&mut ops, &schedule, &AtomicBool::new(false)).unwrap();
+        let mut trace = run_it(&mut ops, &schedule, &AtomicBool::new(false)).unwrap();
         account(&mut trace, &case, &schedule);
         assert_eq!(ops.records, (100..110).collect::<Vec<_>>());
         assert_eq!((trace.write_ns.len(), trace.barrier_ns.len(), trace.commits.len()), (10, 3, 3));
@@ -175,7 +196,7 @@ mod tests {
         // M1
         let schedule = Schedule::new(&Case::DEFAULT, 0, 10);
         let mut ops = Counting { fail_at: Some(3), ..Counting::default() };
-        let error = run(&mut ops, &schedule, &AtomicBool::new(false)).unwrap_err();
+        let error = run_it(&mut ops, &schedule, &AtomicBool::new(false)).unwrap_err();
         assert!(
             matches!(&error, CaseError::Failed(text) if text.contains("record 2")),
             "{error:?}"
@@ -189,7 +210,7 @@ mod tests {
             let case = Case { barrier, every, ..Case::DEFAULT };
             let schedule = Schedule::new(&case, 0, 8);
             let mut trace =
-                run(&mut Counting::default(), &schedule, &AtomicBool::new(false)).unwrap();
+                run_it(&mut Counting::default(), &schedule, &AtomicBool::new(false)).unwrap();
             account(&mut trace, &case, &schedule);
             (trace.barriers, trace.at_risk)
         };
@@ -205,8 +226,41 @@ mod tests {
     fn asking_to_stop_ends_after_the_commit_under_way() {
         let schedule = Schedule::new(&Case::DEFAULT, 0, 10);
         let mut ops = Counting::default();
-        let ended = run(&mut ops, &schedule, &AtomicBool::new(true));
+        let ended = run_it(&mut ops, &schedule, &AtomicBool::new(true));
         assert_eq!(ended.unwrap_err(), CaseError::Interrupted);
         assert_eq!(ops.barriers, 1);
+    }
+
+    #[test]
+    fn asking_to_stop_ends_a_commit_as_long_as_the_run_too() {
+        let case = Case { every: Every::End, ..Case::DEFAULT };
+        let schedule = Schedule::new(&case, 0, 1_000_000);
+        let mut ops = Counting::default();
+        let ended = run_it(&mut ops, &schedule, &AtomicBool::new(true));
+        assert_eq!(ended.unwrap_err(), CaseError::Interrupted);
+        assert_eq!((ops.records.len(), ops.barriers), (1, 0));
+    }
+
+    #[test]
+    fn refusal_of_the_first_try_of_each_kind_is_a_path_not_offered_and_later_a_failure() {
+        let refusal = |call| SysError::new(call, SysError::SHORT);
+        let unsupported = |call| SysError::new(call, Errno::OPNOTSUPP);
+        let batch = Case { every: Every::Writes(4), ..Case::DEFAULT };
+        let (warm, measured) = (Schedule::new(&batch, 0, 8), Schedule::new(&batch, 8, 8));
+        for (schedule, index, call, first) in [
+            (warm, 0, "pwrite", true),
+            (warm, 3, "pwrite", false),
+            (warm, 3, "io_uring write", true),
+            (warm, 3, "sync_file_range", true),
+            (warm, 7, "io_uring write", false),
+            (measured, 0, "pwrite", false),
+            (measured, 3, "io_uring write", false),
+            // Fewer writes than a batch: the last one ends it.
+            (Schedule::new(&batch, 0, 2), 1, "io_uring write", true),
+        ] {
+            let found = failed(&schedule, index, unsupported(call));
+            assert_eq!(matches!(found, CaseError::Unsupported(_)), first, "{call} at {index}");
+            assert!(matches!(failed(&schedule, index, refusal(call)), CaseError::Failed(_)));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A file, and the way records travel into it.
 
-use highwater_report::case::{Barrier, Case, IoMode};
+use highwater_report::case::{Barrier, Case, IoMode, Sharing};
 use highwater_sys::SysResult;
 use highwater_sys::buffer::AlignedBuf;
 use highwater_sys::file::{Cache, File, NewFile, WriteSync};
@@ -60,8 +60,17 @@ pub struct Target<'f> {
     barrier: Barrier,
     block: u64,
     slots: u64,
-    /// Bytes written since the last barrier: start and end.
+    /// Bytes written since the last barrier: start and end. Others' writes are not in it.
     dirty: (u64, u64),
+    /// Whether others write the same file, and one of them may ask for a barrier for all.
+    writers: Writers,
+}
+
+/// Who writes a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Writers {
+    Alone,
+    Several,
 }
 
 /// Where the bytes come from, and by which call they go.
@@ -86,7 +95,19 @@ impl<'f> Target<'f> {
             _ => Way::Plain(buffer),
         };
         let dirty = (u64::MAX, 0);
-        Ok(Self { file, way, barrier: case.barrier, block: case.block, slots: slots.max(1), dirty })
+        let is_shared = case.writers > 1 && case.sharing == Sharing::Shared;
+        let writers = if is_shared { Writers::Several } else { Writers::Alone };
+        let (barrier, block, slots) = (case.barrier, case.block, slots.max(1));
+        Ok(Self { file, way, barrier, block, slots, dirty, writers })
+    }
+
+    /// Offset and length that a ranged barrier has to cover now; length 0 is up to the end.
+    fn take_dirty(&mut self) -> (u64, u64) {
+        let (start, end) = std::mem::replace(&mut self.dirty, (u64::MAX, 0));
+        match self.writers {
+            Writers::Alone => (start, end.saturating_sub(start)),
+            Writers::Several => (0, 0),
+        }
     }
 }
 
@@ -117,12 +138,12 @@ impl Ops for Target<'_> {
 
     #[inline]
     fn barrier(&mut self) -> SysResult<()> {
-        let (start, end) = std::mem::replace(&mut self.dirty, (u64::MAX, 0));
+        let (start, len) = self.take_dirty();
         match self.barrier {
             Barrier::Fsync => self.file.fsync(),
             Barrier::Fdatasync => self.file.fdatasync(),
             Barrier::Syncfs => self.file.syncfs(),
-            Barrier::SyncFileRange => self.file.sync_file_range(start, end.saturating_sub(start)),
+            Barrier::SyncFileRange => self.file.sync_file_range(start, len),
             Barrier::OSync
             | Barrier::ODsync
             | Barrier::RwfDsync
@@ -147,5 +168,24 @@ mod tests {
         assert_eq!(one[8..], two[8..]);
         let other = Pattern { seed: 8, ..pattern }.buffer(4096);
         assert_ne!(one[8..], other[8..]);
+    }
+
+    #[test]
+    fn a_leaders_ranged_barrier_covers_what_others_wrote() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = open_options(&Case::DEFAULT);
+        let file = File::create_new(&dir.path().join("a"), options).unwrap();
+        let range_after_two_writes = |case: Case| {
+            let buffer = Pattern { seed: 1, block: 4096 }.buffer(512);
+            let mut target = Target::new(&file, &case, buffer, 100).unwrap();
+            target.write(3, false).unwrap();
+            target.write(5, true).unwrap();
+            target.take_dirty()
+        };
+        let one = Case { barrier: Barrier::SyncFileRange, ..Case::DEFAULT };
+        let own = Case { writers: 4, sharing: Sharing::Own, ..one };
+        assert_eq!(range_after_two_writes(one), (3 * 4096, 3 * 4096));
+        assert_eq!(range_after_two_writes(own), (3 * 4096, 3 * 4096));
+        assert_eq!(range_after_two_writes(Case { sharing: Sharing::Shared, ..own }), (0, 0));
     }
 }

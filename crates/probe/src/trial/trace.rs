@@ -1,6 +1,6 @@
 //! What a timed loop records: reserved before it starts, so that pushing never allocates.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use highwater_sys::time::nanos;
 
@@ -78,11 +78,14 @@ impl Trace {
         self.commits.push(Commit { at_ns, took_ns });
     }
 
-    /// Joins the traces of several threads that began together at `started`.
-    pub fn join(started: Instant, ended: Instant, parts: Vec<Self>) -> Self {
+    /// Joins the traces of threads that ran side by side: from the first start to the last end.
+    pub fn join(parts: Vec<Self>) -> Self {
+        let ended = |part: &Self| part.started + Duration::from_nanos(part.elapsed_ns);
         let mut whole = Self::with_room(0, 0, 0);
+        let started = parts.iter().map(|part| part.started).min().unwrap_or(whole.started);
+        let last = parts.iter().map(ended).max().unwrap_or(started);
         whole.started = started;
-        whole.elapsed_ns = nanos(ended.saturating_duration_since(started));
+        whole.elapsed_ns = nanos(last.saturating_duration_since(started));
         for part in parts {
             let shift = nanos(part.started.saturating_duration_since(started));
             let shifted = part.commits.iter().map(|c| Commit { at_ns: c.at_ns + shift, ..*c });
@@ -103,7 +106,9 @@ impl Trace {
 
 /// An empty vector whose pages are present: the first push must not fault.
 pub(super) fn touched<T: Copy>(capacity: usize, value: T) -> Vec<T> {
-    let mut vector = vec![value; capacity];
+    let mut vector = Vec::with_capacity(capacity);
+    // Written value by value: zeroed memory from the allocator would only be promised.
+    vector.resize(capacity, std::hint::black_box(value));
     std::hint::black_box(vector.as_mut_slice());
     vector.clear();
     vector
@@ -117,4 +122,46 @@ pub fn run_delay_ns() -> Option<u64> {
 
 pub(super) fn to_usize(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pages that this thread had to be given so far without a disk (field 10 of its stat).
+    fn minor_faults() -> u64 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let fields = &stat[stat.rfind(')').unwrap() + 1..];
+        fields.split_ascii_whitespace().nth(7).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn pushing_into_reserved_room_maps_no_page() {
+        // M5: 32 MiB, 8192 pages.
+        let mut vector = touched(4 << 20, 0_u64);
+        let before = minor_faults();
+        for value in 0..vector.capacity() as u64 {
+            vector.push(value);
+        }
+        let faults = minor_faults() - before;
+        assert!(faults < 100, "{faults} pages were missing");
+        assert_eq!(std::hint::black_box(&vector).len(), 4 << 20);
+    }
+
+    #[test]
+    fn a_joined_interval_goes_from_the_first_start_to_the_last_end() {
+        let origin = Instant::now();
+        let at = |start_ns: u64, elapsed_ns: u64| {
+            let mut part = Trace::with_room(0, 1, 0);
+            part.started = origin + Duration::from_nanos(start_ns);
+            part.elapsed_ns = elapsed_ns;
+            part.commits.push(Commit { at_ns: elapsed_ns, took_ns: 5 });
+            part
+        };
+        // Set-up before the first start and joining after the last end are nobody's time.
+        let whole = Trace::join(vec![at(300, 100), at(200, 50), at(250, 400)]);
+        assert_eq!((whole.started, whole.elapsed_ns), (origin + Duration::from_nanos(200), 450));
+        let ends: Vec<u64> = whole.commits.iter().map(|commit| commit.at_ns).collect();
+        assert_eq!(ends, [50, 200, 450]);
+    }
 }

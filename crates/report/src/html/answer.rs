@@ -156,19 +156,29 @@ fn system_card(results: &Results, system: &SystemAdvice, number: usize) -> Marku
                     li { code { (setting.setting) } span { (typographic(&setting.why)) } }
                 } }
             }
-            @for threshold in &system.thresholds { (held_against(threshold)) }
+            @let samples = samples_of(results, system);
+            @for threshold in &system.thresholds { (held_against(threshold, samples)) }
         }
     }
 }
 
-fn held_against(threshold: &Threshold) -> Markup {
+/// Commits of the case that stands for a system.
+fn samples_of(results: &Results, system: &SystemAdvice) -> Option<u64> {
+    let id = system.case_id.as_ref()?;
+    let case = results.cases.iter().find(|case| case.id == *id)?;
+    case.commit.as_ref().map(|commit| commit.n)
+}
+
+fn held_against(threshold: &Threshold, samples: Option<u64>) -> Markup {
     let time = |ns: u64| typographic(&units::duration_ns(ns));
     html! {
         p.threshold {
             @if threshold.pass { span.badge.good { "pass" } } @else { span.badge.bad { "fail" } }
             " " span {
                 (threshold.name) " at most " (time(threshold.limit_ns)) ", measured "
-                (time(threshold.measured_ns)) span.muted { " (" (threshold.source) ")" }
+                (time(threshold.measured_ns))
+                @if let Some(n) = samples { " over " (units::count(n)) " commits" }
+                span.muted { " (" (threshold.source) ")" }
             }
         }
     }

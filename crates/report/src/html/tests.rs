@@ -123,6 +123,16 @@ fn the_answer_shows_numbers_path_gain_and_thresholds() {
     assert!(page.contains("<span class=\"badge good\">pass</span>"));
     assert!(page.contains("<span class=\"badge bad\">fail</span>"));
     assert!(page.contains("What durability costs: "));
+    // A percentile without the number of its samples is worth little.
+    let held = advice.systems.iter().filter(|system| !system.thresholds.is_empty());
+    for system in held {
+        let case = results.cases.iter().find(|case| Some(&case.id) == system.case_id.as_ref());
+        let n = case.unwrap().commit.as_ref().unwrap().n;
+        assert!(
+            page.contains(&format!(" over {} commits", highwater_stats::units::count(n))),
+            "{n}"
+        );
+    }
 }
 
 #[test]

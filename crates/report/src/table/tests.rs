@@ -9,7 +9,10 @@ use crate::sample;
 fn all_tables() -> Vec<String> {
     let (data, results) = sample::run();
     let groups = data.manifest.groups.iter().map(|group| group_table(&results, group));
-    groups.chain([receipt_table(&results), comparison_table(&results)]).collect()
+    let brief = data.manifest.groups.iter().map(|group| brief_table(&results, &group.id));
+    let whole =
+        [receipt_table(&results), brief_receipt_table(&results), comparison_table(&results)];
+    groups.chain(brief).chain(whole).collect()
 }
 
 #[test]
@@ -64,6 +67,55 @@ fn trials_are_tabled_in_ms_with_their_spread() {
     let row = table.lines().find(|line| line.starts_with("16KiB")).unwrap();
     let order = ["3", "6 500", "7 000", "7 500"].map(|cell| row.find(&format!("  {cell}  ")));
     assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{row}");
+}
+
+#[test]
+fn every_trial_is_shown_in_order_as_long_as_there_are_at_most_twenty() {
+    for (count, is_shown) in [(0, false), (1, true), (4, true), (5, true), (20, true), (21, false)]
+    {
+        let (_, mut results) = sample::run();
+        for case in results.cases.iter_mut().filter(|case| case.group == "interval") {
+            case.trial_ms = (0..count).rev().map(|trial| 10_101.0 + f64::from(trial)).collect();
+        }
+        let table = interval_table(&results, "interval");
+        assert!(table.lines().all(|line| line.width() <= TERMINAL_COLUMNS), "{table}");
+        let text = table.split_whitespace().collect::<Vec<_>>().join(" ");
+        let each: Vec<String> =
+            (0..count).rev().map(|trial| number(10_101.0 + f64::from(trial))).collect();
+        let whole = each.join(", ");
+        assert_eq!(count > 0 && text.contains(&whole), is_shown, "{count}: {table}");
+    }
+}
+
+#[test]
+fn a_glance_at_the_evidence_has_a_row_for_each_verdict_and_counts_every_case() {
+    let (_, results) = sample::run();
+    let table = brief_receipt_table(&results);
+    let count = |row: &str, verdict: &str| -> usize {
+        row.strip_prefix(verdict).unwrap().split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let receipts: Vec<ReceiptVerdict> =
+        results.cases.iter().filter_map(|case| Some(case.receipt.as_ref()?.verdict)).collect();
+    for verdict in &receipts {
+        let rows: Vec<&str> =
+            table.lines().filter(|line| line.starts_with(verdict.as_str())).collect();
+        let [row] = rows[..] else { panic!("{verdict:?}: {table}") };
+        let all = receipts.iter().filter(|other| *other == verdict).count();
+        assert_eq!(count(row, verdict.as_str()), all, "{table}");
+    }
+}
+
+#[test]
+fn a_glance_at_a_section_keeps_every_case_with_n_median_and_tail() {
+    let (_, results) = sample::run();
+    let (brief, whole) = (brief_table(&results, "paths"), case_table(&results, "paths"));
+    let head = brief.lines().next().unwrap();
+    assert!(["case", "n", "p50 us", "p99 us"].iter().all(|name| head.contains(name)), "{brief}");
+    assert!(!head.contains("max"), "{brief}");
+    for case in in_group(&results, "paths") {
+        let name = case.label.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+        assert_eq!(brief.matches(&name).count(), whole.matches(&name).count(), "{brief}");
+    }
 }
 
 #[test]

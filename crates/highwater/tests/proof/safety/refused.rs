@@ -95,6 +95,10 @@ fn settings_that_cannot_be_meant_are_refused_before_anything_is_made() {
         ("bench --name a/b", "not allowed"),
         ("bench --state allocated --iterations 100 --capacity 4K", "--capacity"),
         ("bench --barrier o_dsync --every 4", "cannot end a batch"),
+        ("bench --barrier o_dsync --every never", "--every never"),
+        ("bench --barrier uring --every never", "--every never"),
+        ("bench --files 1 --writers 4 --barrier fdatasync", "2 or more"),
+        ("bench --iterations 100000000 --block 512 --max-bytes 1024TiB", "memory"),
         ("bench --writers 4 --sharing shared --every 4", "group commit"),
         ("bench --writers 0", "writers"),
         ("probe --seconds 0.5", "--seconds"),
@@ -103,4 +107,25 @@ fn settings_that_cannot_be_meant_are_refused_before_anything_is_made() {
         assert_eq!(entries(place.dir()), Vec::<PathBuf>::new(), "{words}");
         assert_eq!(place.run_dirs(), Vec::<PathBuf>::new(), "{words}");
     }
+}
+
+/// Runs the program with a limit of open files, `-S` of which it may raise, `-H` of which not.
+fn with_open_files(place: &Place, limit: &str, words: &str) -> Answer {
+    let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, PROGRAM]).args(place.arguments(words));
+    command.output().expect("a shell starts").into()
+}
+
+#[test]
+fn writers_open_as_many_files_as_the_system_allows_and_no_more_are_begun() {
+    let words = "bench --barrier fdatasync --writers 90 --sharing own --iterations 90 --rounds 1 \
+                 --warmup 0";
+    let place = Place::new();
+    // Ninety writers and what the program itself has open are more than 80.
+    with_open_files(&place, "-Sn 80", words).expect_code(0);
+    let place = Place::new();
+    let answer = with_open_files(&place, "-n 80", words);
+    answer.expect_error(&["90 writers", "open files", "ulimit", "--writers"]);
+    assert_eq!(place.run_dirs(), Vec::<PathBuf>::new());
 }

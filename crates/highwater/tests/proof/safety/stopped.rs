@@ -39,7 +39,7 @@ fn an_interrupted_run_keeps_its_results_and_can_be_reported() {
 fn a_case_that_an_interrupt_kept_from_running_says_so() {
     let place = Place::new();
     // The first case alone takes longer than anybody waits.
-    let words = "bench --barrier fsync,fdatasync --iterations 100000000 --max-bytes 1024TiB \
+    let words = "bench --barrier fsync,fdatasync --iterations 30000000 --max-bytes 1024TiB \
                  --block 512 --rounds 1";
     let run = place.start(words);
     wait_until("the first case has begun", || {
