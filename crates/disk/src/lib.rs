@@ -17,6 +17,7 @@
 mod error;
 mod path;
 mod random;
+mod read_only;
 pub mod real;
 pub mod sim;
 
@@ -27,6 +28,7 @@ use std::time::Duration;
 pub use error::{DiskError, DiskResult, ErrorKind};
 pub use highwater_sys::buffer::AlignedBuf;
 pub use highwater_sys::published::{PublishedReader, PublishedWriter};
+pub use read_only::ReadOnly;
 
 /// Bytes of the smallest unit that is written whole or not at all.
 pub const SECTOR_BYTES: u64 = 512;

@@ -28,6 +28,16 @@ const PLAIN: sys_file::NewFile =
 pub struct RealDisk {
     root: PathBuf,
     devices: Mutex<BTreeMap<DeviceNumber, Arc<Device>>>,
+    purpose: Purpose,
+}
+
+/// What files are opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Reading and writing.
+    Write,
+    /// Reading: works on what may not be written to, and makes no lock file.
+    Read,
 }
 
 /// A file system that holds part of the tree.
@@ -46,7 +56,17 @@ impl RealDisk {
     /// # Errors
     /// [`ErrorKind::NotFound`] when there is none; others of open(2).
     pub fn open(root: &Path) -> DiskResult<Self> {
-        let disk = Self { root: root.to_owned(), devices: Mutex::default() };
+        Self::open_for(root, Purpose::Write)
+    }
+
+    /// As [`RealDisk::open`], with files opened for reading only. For [`crate::ReadOnly`], which
+    /// refuses the calls that need no open file.
+    pub(crate) fn open_to_read(root: &Path) -> DiskResult<Self> {
+        Self::open_for(root, Purpose::Read)
+    }
+
+    fn open_for(root: &Path, purpose: Purpose) -> DiskResult<Self> {
+        let disk = Self { root: root.to_owned(), devices: Mutex::default(), purpose };
         // Also fails early for a root that is a file: the trailing component is then no directory.
         disk.device("open", "")?;
         dir::entries(root).map_err(|error| error_of("open", "", error))?;
@@ -86,7 +106,11 @@ impl Disk for RealDisk {
     fn open(&self, path: &PathStr, access: Access) -> DiskResult<Arc<dyn File>> {
         check("open", path)?;
         let failed = |error| error_of("open", path, error);
-        let file = sys_file::File::reopen(&self.at(path), PLAIN).map_err(failed)?;
+        let file = match self.purpose {
+            Purpose::Write => sys_file::File::reopen(&self.at(path), PLAIN),
+            Purpose::Read => sys_file::File::reopen_read(&self.at(path)),
+        };
+        let file = file.map_err(failed)?;
         let access = settle_access(&file, access).map_err(failed)?;
         Ok(Arc::new(RealFile::new(file, path, access)))
     }
@@ -142,10 +166,21 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self) -> DiskResult<Box<dyn Lock>> {
-        let taken = dir::DirLock::try_take_file(&self.root.join(LOCK_NAME))
-            .map_err(|error| error_of("lock", LOCK_NAME, error))?;
+        let path = self.root.join(LOCK_NAME);
+        let taken = match self.purpose {
+            Purpose::Write => dir::DirLock::try_take_file(&path),
+            Purpose::Read => dir::DirLock::try_take(&path),
+        };
+        let taken = taken.map_err(|error| error_of("lock", LOCK_NAME, error));
+        let taken = match taken {
+            // Without the file nobody holds it: who takes the lock to write makes the file first.
+            Err(error) if self.purpose == Purpose::Read && error.kind == ErrorKind::NotFound => {
+                return Ok(Box::new(RealLock { _held: None }));
+            }
+            taken => taken?,
+        };
         match taken {
-            Some(held) => Ok(Box::new(RealLock { _held: held })),
+            Some(held) => Ok(Box::new(RealLock { _held: Some(held) })),
             None => Err(DiskError::new(
                 "lock",
                 LOCK_NAME,
@@ -162,7 +197,7 @@ impl Disk for RealDisk {
 
 #[derive(Debug)]
 struct RealLock {
-    _held: dir::DirLock,
+    _held: Option<dir::DirLock>,
 }
 
 impl Lock for RealLock {}

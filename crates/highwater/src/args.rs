@@ -2,19 +2,21 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use highwater_probe::analyse::compare::Measure;
-use highwater_probe::preset::{Overrides, Preset};
+use highwater_probe::preset::{Overrides, Preset, Product};
 use highwater_report::case::{Arrival, Barrier, Every, FileState, IoMode, Sharing};
 use highwater_stats::units;
+use highwater_torture::Layer;
 
 /// Know what a durable write costs, then never pay more than that.
 #[derive(Debug, Parser)]
 #[command(name = "highwater", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 done; 1 a case failed, or compare found something slower; \
-    2 error; 130 stopped by Ctrl-C, with what was measured kept.")]
+#[command(after_help = "Exit codes: 0 done; 1 a case failed, compare found something slower, or \
+    check found damage; 2 error; 3 check found a torn tail; 130 stopped by Ctrl-C, with what was \
+    measured kept.")]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
@@ -33,6 +35,13 @@ pub enum Command {
     Compare(CompareArgs),
     /// Rebuild a run's results.json, report.html and profile.toml from its data
     Report(ReportArgs),
+    /// Read a store that nobody has open, and say whether it is as it was written
+    Check(CheckArgs),
+    /// Try to break the log: crashes, failures, flipped bits, killed processes
+    Torture(TortureArgs),
+    /// What `torture --layer kill` kills
+    #[command(hide = true)]
+    TortureChild,
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  highwater completions bash > \
         ~/.local/share/bash-completion/completions/highwater")]
@@ -59,7 +68,7 @@ Nothing that exists is written to: files are made in a new directory and removed
 pub struct ProbeArgs {
     /// Directory to measure in; its file system and disk are what is measured
     pub directory: PathBuf,
-    /// Length of the tour, seconds
+    /// Length of the tour, seconds; takes longer where trying each path and 4 rounds do
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     pub seconds: f64,
     /// Settings common to all runs.
@@ -219,6 +228,64 @@ pub struct ReportArgs {
     pub json: bool,
 }
 
+/// `highwater check`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  highwater check /var/lib/log
+  highwater check /var/lib/log --json | jq .damage
+  highwater check /var/lib/log --dump | grep 'stream 17 '
+
+Exit code: 0 clean; 3 a torn tail, which the next opening cuts off; 1 damaged, with the files and
+ranges; 2 not checked (no store, in use, or unreadable; the message says why). Nothing is ever
+written. A store that a running log has open is refused: stop the log, or check a copy.")]
+pub struct CheckArgs {
+    /// The store's directory
+    pub directory: PathBuf,
+    /// Also print every segment, frame and record of the log, a line each
+    #[arg(long, conflicts_with = "json")]
+    pub dump: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `highwater torture`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Layers:
+  sim      seeded histories on a simulated disk that crashes and fails
+  small    every history of up to three operations, every crash, every subset of what survives it
+  flip     a bit of every field of every file of a store, and every file cut short
+  planted  bugs that sim has to catch
+  kill     a process on a real directory, killed at random moments
+
+Examples:
+  highwater torture --layer sim --seeds 2000
+  highwater torture --layer sim --seeds 1 --seed 120
+  highwater torture --layer small
+  highwater torture --layer kill --cycles 200 --dir /var/tmp
+
+Exit code: 0 every invariant held; 1 one did not, and the command that repeats it is printed; 2 error.")]
+pub struct TortureArgs {
+    /// What to do
+    #[arg(long, value_parser = PossibleValuesParser::new(Layer::NAMES).try_map(|name| name.parse::<Layer>()))]
+    pub layer: Layer,
+    /// Seeds (sim), histories (small), stores (flip), seeds per bug (planted)
+    #[arg(long, value_name = "N", conflicts_with = "cycles")]
+    pub seeds: Option<u64>,
+    /// Lives of the killed process
+    #[arg(long, value_name = "N")]
+    pub cycles: Option<u64>,
+    /// First seed; without it, sim and kill draw one and print it
+    #[arg(long, value_name = "K")]
+    pub seed: Option<u64>,
+    /// Existing directory in which kill makes one of its own
+    #[arg(long, value_name = "DIR", required_if_eq("layer", "kill"))]
+    pub dir: Option<PathBuf>,
+    /// Print the verdict as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 impl From<MeasureArg> for Measure {
     fn from(measure: MeasureArg) -> Self {
         match measure {
@@ -233,7 +300,7 @@ impl From<MeasureArg> for Measure {
 impl BenchArgs {
     /// What was typed, as the planner takes it.
     pub fn overrides(&self) -> Overrides {
-        Overrides {
+        let product = Product {
             state: self.state.clone(),
             io: self.io.clone(),
             barrier: self.barrier.clone(),
@@ -243,6 +310,9 @@ impl BenchArgs {
             sharing: self.sharing.clone(),
             arrival: self.arrival.clone(),
             files: self.files.clone(),
+        };
+        Overrides {
+            product,
             iterations: self.iterations,
             total: self.total,
             warmup: self.warmup,

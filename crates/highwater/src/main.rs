@@ -2,7 +2,6 @@
 //!
 //! `args` says what can be typed, `commands` what each word does, `progress` and `output` how
 //! people see it. Everything that measures or decides is in the libraries.
-#![expect(clippy::print_stderr, reason = "the binary is where printing happens")]
 
 mod args;
 mod commands;
@@ -19,19 +18,24 @@ use crate::commands::Ending;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let typed: Vec<String> = std::env::args().collect();
+    // Kept for people to read: a path that is no text is shown as far as it is one.
+    let typed: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let ended = match args.command {
         Command::Probe(probe) => commands::probe::run(&probe, typed),
         Command::Bench(bench) => commands::bench::run(&bench, typed),
         Command::Compare(compare) => commands::compare::run(&compare),
         Command::Report(report) => commands::report::run(&report),
+        Command::Check(check) => commands::check::run(&check),
+        Command::Torture(torture) => commands::torture::run(&torture),
+        Command::TortureChild => commands::torture::child(),
         Command::Completions { shell } => commands::generate::completions(shell),
         Command::Man { directory } => commands::generate::man_pages(&directory),
     };
     match ended {
         Ok(ending) => ending.into(),
         Err(error) => {
-            eprintln!("highwater: {error:#}");
+            output::say(&format!("highwater: {error:#}"));
             Ending::Error.into()
         }
     }

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use anyhow::{Context, Result};
-use highwater_report::data::RunData;
+use highwater_report::data::{GroupKind, RunData};
 use highwater_report::machine::Machine;
-use highwater_report::results::{Advice, Comparison, ReceiptVerdict, Results, SystemAdvice};
+use highwater_report::results::{
+    Advice, CaseResult, Comparison, ReceiptVerdict, Results, SystemAdvice,
+};
 use highwater_report::table;
 use highwater_stats::units;
 
@@ -17,6 +19,11 @@ pub fn print(text: &str) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write to standard output"),
     }
+}
+
+/// Writes a line to standard error. Where nobody reads it any more, the run goes on all the same.
+pub fn say(line: &str) {
+    drop(writeln!(io::stderr().lock(), "{line}"));
 }
 
 /// Results as JSON for machines.
@@ -90,22 +97,40 @@ pub fn machine(machine: &Machine) -> String {
     text
 }
 
+/// What a probe says at a glance. The page and `highwater report` show every column and case.
+pub fn glance(data: &RunData, results: &Results) -> String {
+    let mut text = String::new();
+    for kind in [GroupKind::Paths, GroupKind::Batch, GroupKind::Writers, GroupKind::Sizes] {
+        for group in data.manifest.groups.iter().filter(|group| group.kind == kind) {
+            section(&mut text, &group.title, &table::brief_table(results, &group.id));
+        }
+    }
+    section(&mut text, RECEIPTS, &table::brief_receipt_table(results));
+    text.push_str(issued_note(results));
+    text
+}
+
+const RECEIPTS: &str = "Receipts: what reached the device, per barrier";
+
+fn issued_note(results: &Results) -> &'static str {
+    let issued = results.cases.iter().any(|case| {
+        case.receipt.as_ref().is_some_and(|receipt| receipt.verdict == ReceiptVerdict::Issued)
+    });
+    if issued {
+        "`issued` is what the kernel sent: a drive or hypervisor can still lie.\n"
+    } else {
+        ""
+    }
+}
+
 /// Everything a run says, as tables. Where advice is given it tells the comparisons that matter.
 pub fn results(data: &RunData, results: &Results) -> String {
     let mut text = String::new();
     for group in &data.manifest.groups {
         section(&mut text, &group.title, &table::group_table(results, group));
     }
-    section(
-        &mut text,
-        "Receipts: what reached the device, per barrier",
-        &table::receipt_table(results),
-    );
-    if results.cases.iter().any(|case| {
-        case.receipt.as_ref().is_some_and(|receipt| receipt.verdict == ReceiptVerdict::Issued)
-    }) {
-        text.push_str("`issued` is what the kernel sent: a drive or hypervisor can still lie.\n");
-    }
+    section(&mut text, RECEIPTS, &table::receipt_table(results));
+    text.push_str(issued_note(results));
     if data.manifest.preset != "probe" && !results.comparisons.is_empty() {
         section(&mut text, "Comparisons, paired by round", &table::comparison_table(results));
     }
@@ -125,7 +150,7 @@ pub fn warnings(results: &Results) -> String {
 }
 
 /// The advice.
-pub fn advice(advice: &Advice) -> String {
+pub fn advice(advice: &Advice, results: &Results) -> String {
     let mut text = String::from("\nAdvice\n");
     if !advice.refused.is_empty() {
         text.push_str("No verdict is given here:\n");
@@ -160,14 +185,14 @@ pub fn advice(advice: &Advice) -> String {
         wrapped(
             &mut text,
             "",
-            &format!("Durability itself: {}", against("the same write without any barrier", cost)),
+            &format!("Durability itself: {}", against(label_of(results, &cost.baseline), cost)),
         );
     }
     for reason in &advice.reasons {
         wrapped(&mut text, "- ", reason);
     }
     for system in &advice.systems {
-        text.push_str(&system_advice(system));
+        text.push_str(&system_advice(system, results));
     }
     text
 }
@@ -175,7 +200,7 @@ pub fn advice(advice: &Advice) -> String {
 fn against(baseline: &str, comparison: &Comparison) -> String {
     let ratio = &comparison.ratio;
     format!(
-        "{:.1} times {baseline} ({:.0} % interval {:.1} to {:.1})",
+        "{:.1} times the time of {baseline} ({:.0} % interval {:.1} to {:.1})",
         ratio.ratio,
         ratio.confidence * 100.0,
         ratio.low,
@@ -183,23 +208,41 @@ fn against(baseline: &str, comparison: &Comparison) -> String {
     )
 }
 
-fn system_advice(system: &SystemAdvice) -> String {
+fn case_of<'a>(results: &'a Results, id: &str) -> Option<&'a CaseResult> {
+    results.cases.iter().find(|case| case.id == id)
+}
+
+fn label_of<'a>(results: &'a Results, id: &'a str) -> &'a str {
+    case_of(results, id).map_or(id, |case| &case.label)
+}
+
+fn system_advice(system: &SystemAdvice, results: &Results) -> String {
     let mut text = String::new();
-    let times = system.p50_p99_ns.map_or_else(
-        || "its path was not measured".to_owned(),
-        |(p50, p99)| {
-            format!("here p50 {}, p99 {}", units::duration_ns(p50), units::duration_ns(p99))
-        },
-    );
+    let case = system.case_id.as_deref().and_then(|id| case_of(results, id));
+    let samples = case.and_then(|case| case.commit.as_ref()).map_or(0, |commit| commit.n);
+    let times = match (system.p50_p99_ns, case) {
+        (Some((p50, p99)), _) => {
+            format!("; here p50 {}, p99 {}", units::duration_ns(p50), units::duration_ns(p99))
+        }
+        // What it writes says why its times do not count.
+        (None, Some(_)) => String::new(),
+        (None, None) => "; its path was not measured".to_owned(),
+    };
     text.push('\n');
-    wrapped(&mut text, "", &format!("{}: {}; {times}", system.system, system.writes));
+    wrapped(&mut text, "", &format!("{}: {}{times}", system.system, system.writes));
     for threshold in &system.thresholds {
         let verdict = if threshold.pass { "PASS" } else { "FAIL" };
-        let measured = units::duration_ns(threshold.measured_ns);
         wrapped(
             &mut text,
             "  ",
-            &format!("{verdict} {} (measured {measured}; {})", threshold.name, threshold.source),
+            &format!(
+                "{verdict} {} below {} (measured {} over {} commits; {})",
+                threshold.name,
+                units::duration_ns(threshold.limit_ns),
+                units::duration_ns(threshold.measured_ns),
+                units::count(samples),
+                threshold.source
+            ),
         );
     }
     for setting in &system.settings {

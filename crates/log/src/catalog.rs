@@ -9,13 +9,15 @@ use std::sync::{Arc, Mutex};
 use highwater_disk::{Access, Disk, DiskResult, ErrorKind};
 
 use crate::error::OpenError;
-use crate::format::{LaneStart, Manifest, SnapshotFile, SuperBlock};
+use crate::format::{
+    FormatError, LaneStart, Manifest, SnapshotFile, StoreId, Structure, SuperBlock,
+};
 use crate::ids::LaneId;
 use crate::lane::segment::to_usize;
 
 const SUPER: &str = "super";
-const MANIFESTS: &str = "manifest";
-const TABLES: &str = "tables";
+pub(crate) const MANIFESTS: &str = "manifest";
+pub(crate) const TABLES: &str = "tables";
 
 /// The catalog.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ struct Inner {
     block: SuperBlock,
     manifest: Manifest,
     next_table: u64,
+    /// Whether the superblock on disk may name a manifest that this does not know of.
+    is_uncertain: bool,
 }
 
 /// What a lane's checkpoint makes durable.
@@ -57,12 +61,21 @@ impl Catalog {
             let store_id = block.store_id;
             Manifest { store_id, number: 0, lanes: Vec::new(), snapshots: Vec::new() }
         } else {
-            read_manifest(&*disk, block.manifest)?
+            let manifest = read_manifest(&*disk, block.manifest)?;
+            if manifest.store_id != block.store_id || manifest.number != block.manifest {
+                let (structure, field) = (Structure::Manifest, "store or number of the manifest");
+                let file = path(MANIFESTS, block.manifest);
+                return Err(OpenError::Format {
+                    file,
+                    source: FormatError::Misfit { structure, field },
+                });
+            }
+            manifest
         };
         let used = manifest.snapshots.iter().map(|snapshot| snapshot.number);
         let next_table = used.chain(numbers_in(&*disk, TABLES)?).max().map_or(1, |last| last + 1);
-        let catalog = Self { disk, inner: Mutex::new(Inner { block, manifest, next_table }) };
-        Ok(catalog)
+        let inner = Inner { block, manifest, next_table, is_uncertain: false };
+        Ok(Self { disk, inner: Mutex::new(inner) })
     }
 
     /// Where a lane's replay starts, and its table then.
@@ -71,6 +84,11 @@ impl Catalog {
         let start = inner.manifest.lanes.iter().find(|start| start.lane == lane)?;
         let snapshots = inner.manifest.snapshots.iter().filter(|file| file.lane == lane);
         Some((*start, snapshots.copied().collect()))
+    }
+
+    /// The store that it is of.
+    pub fn store_id(&self) -> StoreId {
+        self.lock().block.store_id
     }
 
     /// Gives a number that no table snapshot has had.
@@ -93,10 +111,12 @@ impl Catalog {
     /// # Errors
     /// The disk's.
     pub fn read_table(&self, file: &SnapshotFile) -> DiskResult<Vec<u8>> {
-        let opened = self.disk.open(&path(TABLES, file.number), Access::Buffered)?;
-        let mut bytes = vec![0; to_usize(file.len)];
-        opened.read_at(&mut bytes, 0)?;
-        Ok(bytes)
+        read_table(&*self.disk, file)
+    }
+
+    /// Whether a write of the superblock has failed: nothing can be published any more.
+    pub fn is_uncertain(&self) -> bool {
+        self.lock().is_uncertain
     }
 
     /// Makes a lane's new table the one that counts. When this returns, a crash starts from it.
@@ -105,6 +125,10 @@ impl Catalog {
     /// The disk's: the manifest before still counts.
     pub fn publish(&self, table: &LaneTable) -> Result<(), OpenError> {
         let mut inner = self.lock();
+        if inner.is_uncertain {
+            let why = "a write of the superblock has failed: open the log again".to_owned();
+            return Err(OpenError::Settings(why));
+        }
         let lane = table.start.lane;
         let mut manifest = inner.manifest.clone();
         manifest.number = inner.block.manifest + 1;
@@ -127,8 +151,11 @@ impl Catalog {
             ..inner.block
         };
         let file = self.disk.open(SUPER, Access::Buffered)?;
-        file.write_at(&block.encode()[..], block.slot_offset())?;
-        file.sync_data()?;
+        // Whether a failed write is there after a crash, nobody knows: what it names has to stay.
+        let written = file.write_at(&block.encode()[..], block.slot_offset());
+        let written = written.and_then(|()| file.sync_data());
+        inner.is_uncertain = written.is_err();
+        written?;
         inner.block = block;
         inner.manifest = manifest;
         self.remove_unnamed(&inner)?;
@@ -173,7 +200,7 @@ impl Catalog {
     }
 }
 
-fn read_manifest(disk: &dyn Disk, number: u64) -> Result<Manifest, OpenError> {
+pub(crate) fn read_manifest(disk: &dyn Disk, number: u64) -> Result<Manifest, OpenError> {
     let path = path(MANIFESTS, number);
     let file = disk.open(&path, Access::Buffered)?;
     let mut bytes = vec![0; to_usize(file.len()?)];
@@ -181,11 +208,19 @@ fn read_manifest(disk: &dyn Disk, number: u64) -> Result<Manifest, OpenError> {
     Manifest::decode(&bytes).map_err(|source| OpenError::Format { file: path, source })
 }
 
-fn numbers_in(disk: &dyn Disk, dir: &str) -> DiskResult<Vec<u64>> {
+/// Reads the file of a table snapshot as far as the manifest says that it goes.
+pub(crate) fn read_table(disk: &dyn Disk, file: &SnapshotFile) -> DiskResult<Vec<u8>> {
+    let opened = disk.open(&path(TABLES, file.number), Access::Buffered)?;
+    let mut bytes = vec![0; to_usize(file.len)];
+    opened.read_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+pub(crate) fn numbers_in(disk: &dyn Disk, dir: &str) -> DiskResult<Vec<u64>> {
     let entries = disk.list(dir)?;
     Ok(entries.iter().filter_map(|entry| entry.name.parse().ok()).collect())
 }
 
-fn path(dir: &str, number: u64) -> String {
+pub(crate) fn path(dir: &str, number: u64) -> String {
     format!("{dir}/{number}")
 }

@@ -1,4 +1,5 @@
-//! What can go wrong: a request that is turned down changes nothing, and a log that failed stays so.
+//! What can go wrong: a request that is turned down changes nothing, and a log that failed stays
+//! so.
 
 use highwater_disk::DiskError;
 
@@ -142,8 +143,8 @@ pub enum OpenError {
     /// Acknowledged bytes are damaged.
     #[error(
         "lane {lane}: acknowledged bytes from {from} on are damaged ({why}), although the log was \
-         durable to {durable}: nothing was changed. Restore from a copy, or repair explicitly, which \
-         loses that range"
+         durable to {durable}: nothing was changed. Restore from a copy; opening it as \
+         it is would lose that range"
     )]
     Damaged {
         /// The lane.

@@ -22,7 +22,8 @@ number!(
     LaneId(u16)
 );
 number!(
-    /// A segment's place in the order of its lane's log, from 0. Files are used again, numbers are not.
+    /// A segment's place in the order of its lane's log, from 0. Files are used again, numbers are
+    /// not.
     SegmentNo(u64)
 );
 number!(

@@ -1,6 +1,7 @@
 //! A durable log for a million append-only streams on one disk.
 
 mod catalog;
+pub mod check;
 pub mod error;
 pub mod format;
 pub mod home;
@@ -9,6 +10,8 @@ pub mod lane;
 mod log;
 mod maintenance;
 pub mod options;
+#[cfg(feature = "planted")]
+pub mod planted;
 mod recover;
 pub mod request;
 mod table;

@@ -196,8 +196,8 @@ impl Log {
         }
     }
 
-    /// Arranges to be woken when a stream has durable bytes behind `seen`, or ends; gives false when
-    /// it has already.
+    /// Arranges to be woken when a stream has durable bytes behind `seen`, or ends; gives false
+    /// when it has already.
     ///
     /// # Errors
     /// [`crate::error::Rejection::NotFound`].

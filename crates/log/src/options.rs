@@ -32,8 +32,8 @@ pub struct Options {
     pub frame_bytes: u64,
     /// Staged bytes beyond which appends are refused until the disk has caught up. Default 128 MiB.
     pub max_staged_bytes: u64,
-    /// Bytes of segments kept for bytes that are not in their home, beyond which a checkpoint begins.
-    /// Default 256 MiB.
+    /// Bytes of segments kept for bytes that are not in their home, beyond which a checkpoint
+    /// begins. Default 256 MiB.
     pub checkpoint_wal_bytes: u64,
     /// The same, beyond which appends are refused until a checkpoint has freed some. Default 1 GiB.
     pub max_wal_bytes: u64,
@@ -50,6 +50,9 @@ pub struct Options {
     pub file_barrier: FileBarrier,
     /// When an append is acknowledged.
     pub durability: Durability,
+    /// A bug on request.
+    #[cfg(feature = "planted")]
+    pub planted: Option<crate::planted::Planted>,
 }
 
 impl Default for Options {
@@ -68,6 +71,8 @@ impl Default for Options {
             max_open_files: 256,
             file_barrier: FileBarrier::Syncfs,
             durability: Durability::Wal,
+            #[cfg(feature = "planted")]
+            planted: None,
         }
     }
 }

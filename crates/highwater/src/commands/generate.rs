@@ -26,7 +26,7 @@ pub fn man_pages(directory: &Path) -> Result<Ending> {
     for word in command.get_subcommands().filter(|word| !word.is_hide_set()) {
         written.push(write_page(directory, word, &format!("highwater-{}", word.get_name()))?);
     }
-    eprintln!("wrote {}", written.join(", "));
+    output::say(&format!("wrote {}", written.join(", ")));
     Ok(Ending::Done)
 }
 

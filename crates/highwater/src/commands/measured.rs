@@ -1,5 +1,6 @@
 //! What `probe` and `bench` share: the place, the run directory, the rounds, what stays and shows.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -27,13 +28,13 @@ pub fn open_site(directory: &Path, run: &RunArgs) -> Result<Site> {
     }
     let site = Site::open(directory)?;
     for path in &site.reaped.removed {
-        eprintln!("removed what a run that died had left: {}", path.display());
+        output::say(&format!("removed what a run that died had left: {}", path.display()));
     }
     for (path, reason) in &site.reaped.kept {
-        eprintln!("left alone {}: {reason}", path.display());
+        output::say(&format!("left alone {}: {reason}", path.display()));
     }
     if cfg!(debug_assertions) {
-        eprintln!("this build is not optimised: the harness itself costs more. Use --release.");
+        output::say("this build is not optimised: the harness itself costs more. Use --release.");
     }
     Ok(site)
 }
@@ -50,6 +51,17 @@ pub struct Ready<'a> {
     pub stop: &'a AtomicBool,
     /// The command as typed.
     pub typed: Vec<String>,
+    /// What was done to plan it.
+    pub before: Before,
+}
+
+/// What was written and found before the first round.
+#[derive(Debug, Default)]
+pub struct Before {
+    /// Bytes written, set-up included.
+    pub bytes: u64,
+    /// Cases that ended for good.
+    pub stopped: BTreeMap<String, StopReason>,
 }
 
 /// A run that has ended.
@@ -77,12 +89,13 @@ pub fn run(ready: Ready<'_>, args: &RunArgs) -> Result<Ran> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started,
     };
-    let manifest = manifest(&title, ready.plan, ready.site);
+    let mut manifest = manifest(&title, ready.plan, ready.site);
+    manifest.planned_bytes = manifest.planned_bytes.saturating_add(ready.before.bytes);
     let deadline = if let Until::Deadline { at, .. } = ready.until { Some(at) } else { None };
     let show = if args.quiet { Show::Nothing } else { Show::Progress };
     let mut progress = Progress::new(show, deadline);
     let runner = Runner::new(manifest, ready.site, &mut run_dir, ready.stop)?;
-    let data = runner.run(ready.until, &mut progress);
+    let data = runner.with_stopped(ready.before.stopped).run(ready.until, &mut progress);
     progress.finish();
     let data = data?;
     let results = analyse::results(&data);
@@ -103,16 +116,24 @@ pub fn write_derived(run_dir: &RunDir, data: &RunData, results: &Results) -> Res
 /// Says how the run ended, and where it is kept.
 pub fn conclude(ran: &Ran) -> Ending {
     let path = ran.run_dir.path().display();
-    eprintln!("\nkept in {path}; the report is {path}/report.html");
+    output::say(&format!("\nkept in {path}; the report is {path}/report.html"));
     let outcome = ran.data.outcome.as_ref();
-    let failed = outcome.is_some_and(|outcome| {
-        outcome.stopped.values().any(|r| matches!(r, StopReason::Failed(_)))
+    let failed = outcome.and_then(|outcome| {
+        let is_failed =
+            |(_, reason): &(&String, &StopReason)| matches!(reason, StopReason::Failed(_));
+        outcome.stopped.iter().find(is_failed)
     });
-    if failed {
-        eprintln!("a case failed: see above; no figure of it is kept");
+    if let Some((id, reason)) = failed {
+        let case = ran.results.cases.iter().find(|case| case.id == *id);
+        let label = case.map_or(id.as_str(), |case| &case.label);
+        let why = if let StopReason::Failed(why) = reason { why } else { "" };
+        output::say(&format!(
+            "a case failed: {label}: {why}\nrows of its earlier rounds stay in rounds.csv; no \
+             result and no other file holds a figure of it"
+        ));
         Ending::Failed
     } else if outcome.is_some_and(|outcome| outcome.interrupted) {
-        eprintln!("stopped early: what was measured until then is kept");
+        output::say("stopped early: what was measured until then is kept");
         Ending::Interrupted
     } else {
         Ending::Done
@@ -123,7 +144,7 @@ fn announce(ready: &Ready<'_>, run_dir: &RunDir) {
     let (plan, site) = (ready.plan, ready.site);
     let refused = plan.cases.len() - plan.runnable().count();
     let refused = if refused > 0 { format!(", {refused} refused") } else { String::new() };
-    eprintln!(
+    output::say(&format!(
         "{} cases{refused}, up to {} rounds; writes up to {} below {} ({} at once, {} free); run \
          directory {}",
         plan.runnable().count(),
@@ -133,5 +154,5 @@ fn announce(ready: &Ready<'_>, run_dir: &RunDir) {
         units::bytes_human(plan.peak_bytes()),
         units::bytes_human(site.machine.filesystem.free_bytes),
         run_dir.path().display()
-    );
+    ));
 }

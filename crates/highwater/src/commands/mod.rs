@@ -1,11 +1,14 @@
 //! What each word does. `measured` is what the two measuring words share.
 
 pub mod bench;
+pub mod check;
 pub mod compare;
+mod csv;
 pub mod generate;
 mod measured;
 pub mod probe;
 pub mod report;
+pub mod torture;
 
 use std::process::ExitCode;
 
@@ -14,8 +17,10 @@ use std::process::ExitCode;
 pub enum Ending {
     /// Done.
     Done,
-    /// A case failed, or something is slower.
+    /// A case failed, something is slower, a store is damaged, or an invariant did not hold.
     Failed,
+    /// A store ends in a commit that a crash cut off.
+    TornTail,
     /// An error: nothing was done, or not all.
     Error,
     /// The user stopped it.
@@ -28,6 +33,7 @@ impl From<Ending> for ExitCode {
             Ending::Done => 0,
             Ending::Failed => 1,
             Ending::Error => 2,
+            Ending::TornTail => 3,
             Ending::Interrupted => 130,
         })
     }

@@ -21,10 +21,10 @@ pub fn run(args: &ReportArgs) -> Result<Ending> {
         text.push_str(&output::results(&data, &results));
         text.push_str(&output::warnings(&results));
         if let Some(advice) = &results.advice {
-            text.push_str(&output::advice(advice));
+            text.push_str(&output::advice(advice, &results));
         }
         output::print(&text)?;
     }
-    eprintln!("rebuilt {}/report.html", run_dir.path().display());
+    output::say(&format!("rebuilt {}/report.html", run_dir.path().display()));
     Ok(Ending::Done)
 }

@@ -36,6 +36,17 @@ pub struct Files {
     dirty: Mutex<Dirty>,
 }
 
+/// Bytes of a stream's file that are not what was absorbed.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub path: String,
+    /// Where in the file, bytes.
+    pub offset: u64,
+    /// How many, bytes.
+    pub len: u64,
+    pub what: String,
+}
+
 /// What the next barrier has to cover.
 #[derive(Debug, Default)]
 struct Dirty {
@@ -65,13 +76,63 @@ impl Files {
         Ok(Self { disk, stream_lanes, barrier, open, dirty: Mutex::default() })
     }
 
+    /// Takes a home as it is, and makes nothing.
+    pub(crate) fn existing(disk: Arc<dyn Disk>, stream_lanes: u16) -> Self {
+        let (barrier, open) = (FileBarrier::Syncfs, OpenFiles::new(1));
+        Self { disk, stream_lanes, barrier, open, dirty: Mutex::default() }
+    }
+
+    /// Checks all that it should have of a stream, which is something; gives what is wrong.
+    ///
+    /// # Errors
+    /// The disk's, where it says nothing about the stream's bytes.
+    pub(crate) fn verify(&self, extent: Extent) -> DiskResult<Vec<Fault>> {
+        let path = self.path(extent.stream);
+        let fault =
+            |offset: u64, len: u64, what: String| Fault { path: path.clone(), offset, len, what };
+        let needed = position(Offset(extent.end.0 - 1)) + 1;
+        let file = match self.disk.open(&path, Access::Buffered) {
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                return Ok(vec![fault(0, needed, "the file is missing".to_owned())]);
+            }
+            opened => opened?,
+        };
+        let mut faults = Vec::new();
+        let len = file.len()?;
+        if len < needed {
+            let what = format!("the file ends at {len}, and should reach {needed}");
+            faults.push(fault(len, needed - len, what));
+        }
+        for region in region_of(extent.start)..=region_of(Offset(extent.end.0 - 1)) {
+            let start = region_start(region).max(extent.start);
+            let region_len = extent.end.min(region_start(region + 1)).0 - start.0;
+            let at = position(start);
+            if at + region_len > len {
+                // What is cut off is told already.
+                continue;
+            }
+            match self.region(&*file, extent, region) {
+                Ok(_) => {}
+                Err(LogError::Damaged { source, .. }) => {
+                    faults.push(fault(at, region_len, source.to_string()));
+                }
+                Err(LogError::Disk(error)) if error.kind == ErrorKind::Io => {
+                    faults.push(fault(at, region_len, error.to_string()));
+                }
+                Err(LogError::Disk(error)) => return Err(error),
+                Err(error) => faults.push(fault(at, region_len, error.to_string())),
+            }
+        }
+        Ok(faults)
+    }
+
     fn stream_lane(&self, stream: StreamId) -> u16 {
         let hash = crc32c::crc32c(&stream.0.to_le_bytes());
         u16::try_from(hash % u32::from(self.stream_lanes))
             .expect("smaller than the number of lanes")
     }
 
-    fn path(&self, stream: StreamId) -> String {
+    pub(crate) fn path(&self, stream: StreamId) -> String {
         format!("{}/{:016x}", dir(self.stream_lane(stream)), stream.0)
     }
 

@@ -1,4 +1,5 @@
-//! The second home of every byte: where a stream's bytes go when their segments are to be used again.
+//! The second home of every byte: where a stream's bytes go when their segments are to be used
+//! again.
 //!
 //! A home takes bytes stream by stream, in order, many streams at a time; makes all it took durable
 //! with one barrier; and gives ranges back, checked. `files` keeps a file per stream. The trait is
@@ -45,8 +46,8 @@ pub struct Extent {
 
 /// A home.
 pub trait Home: Debug + Send + Sync {
-    /// Takes the bytes of many streams; gives, for each, the checksum of its unfinished last region.
-    /// Nothing is durable before [`Home::barrier`].
+    /// Takes the bytes of many streams; gives, for each, the checksum of its unfinished last
+    /// region. Nothing is durable before [`Home::barrier`].
     ///
     /// # Errors
     /// The disk's: some of the group may have been taken, and is taken again the next time.

@@ -3,6 +3,8 @@
 //! R1: a segment is used again only when all its bytes are behind a barrier of their home and the
 //! table that names them is durable. Every setting changes when this sequence runs, never what.
 
+use std::sync::Arc;
+
 use super::segment::{self, Spare, to_u64};
 use super::{Lane, State};
 use crate::catalog::{Catalog, LaneTable};
@@ -14,6 +16,7 @@ use crate::format::{
 };
 use crate::home::{Absorb, Home};
 use crate::ids::{Lsn, Offset, StreamId};
+use crate::options::Durability;
 use crate::table::slot::{Flags, Slot};
 use crate::table::{SlotNo, Table};
 
@@ -33,19 +36,23 @@ impl Lane {
     ///
     /// # Errors
     /// The disk's. A failed home or table write leaves the log as it was, with its segments; the
-    /// log itself goes on.
+    /// log itself goes on. After a failed barrier nothing may be taken for absorbed any more: the
+    /// lane takes nothing more, and the segments have every byte.
     pub(crate) fn checkpoint(&self, home: &dyn Home, catalog: &Catalog) -> LogResult<bool> {
+        // One at a time: two would absorb the same bytes.
+        let _alone = self.checkpointing.lock().expect("nobody panics with this lock held");
+        let number = catalog.next_table();
+        let in_home = self.all_in_home(home)?;
         let absorbed_to = self.lock().durable;
         let moved = self.absorb(home)?;
-        home.barrier()?;
-        let (stamp, bytes, number, start) = {
+        home.barrier().inspect_err(|error| self.fail(&format!("the home's barrier: {error}")))?;
+        let (stamp, bytes, snapshot, start, orphans) = {
             let mut state = self.lock();
             state.check_healthy()?;
             for moved in &moved {
                 state.note_absorbed(moved);
             }
             let stamp = state.staging.next_record();
-            let number = catalog.next_table();
             let header = SnapshotHeader {
                 store_id: self.identity.store,
                 number,
@@ -65,33 +72,55 @@ impl Lane {
                 len: summary.0,
                 crc: summary.1,
             };
-            (stamp, bytes, snapshot, start)
+            let is_gone = |stream: &StreamId| state.table.by_id(*stream).is_none();
+            let orphans: Vec<StreamId> = in_home.into_iter().filter(is_gone).collect();
+            (stamp, bytes, snapshot, start, orphans)
         };
-        catalog.write_table(number.number, &bytes)?;
+        catalog.write_table(number, &bytes)?;
         // The table holds what was staged by then: it counts only once all of that is durable.
         self.wait_until_durable(stamp)?;
-        let durable_lsn = self.durable();
+        self.sync_segments()?;
+        let durable_lsn = self.lock().synced;
         let start = LaneStart { durable_lsn, ..start };
-        catalog.publish(&LaneTable { start, snapshot: number }).map_err(LogError::from)?;
+        #[cfg(feature = "planted")]
+        if self.options.planted == Some(crate::planted::Planted::RecycledEarly) {
+            self.retire(start.replay_from, home)?;
+        }
+        catalog.publish(&LaneTable { start, snapshot }).map_err(|error| {
+            if catalog.is_uncertain() {
+                self.fail(&error.to_string());
+            }
+            LogError::from(error)
+        })?;
+        self.lock().forget_orphans(orphans);
         self.retire(start.replay_from, home)
+    }
+
+    /// Streams of this lane that the home has anything of; nothing after the first checkpoint. A
+    /// crash between a table without a stream and the removal of its bytes leaves them behind.
+    fn all_in_home(&self, home: &dyn Home) -> LogResult<Vec<StreamId>> {
+        if self.lock().has_no_orphans {
+            return Ok(Vec::new());
+        }
+        let mut streams = home.streams()?;
+        streams.retain(|stream| stream.lane() == self.identity.lane);
+        Ok(streams)
     }
 
     /// Copies what is durable and not absorbed to the home, group by group.
     fn absorb(&self, home: &dyn Home) -> LogResult<Vec<Moved>> {
         let pending = std::mem::take(&mut self.lock().unabsorbed);
+        // Nothing is lost: the log still has the bytes, and the next time tries again.
+        self.absorb_all(home, &pending).inspect_err(|_| self.lock().unabsorbed.extend(&pending))
+    }
+
+    fn absorb_all(&self, home: &dyn Home, pending: &[SlotNo]) -> LogResult<Vec<Moved>> {
         let mut moved = Vec::new();
-        let mut rest = &pending[..];
+        let mut rest = pending;
         while !rest.is_empty() {
             let (group, taken) = self.lock().group(rest)?;
             rest = &rest[taken..];
-            let crcs = match home.absorb(&group) {
-                Ok(crcs) => crcs,
-                Err(error) => {
-                    // Nothing is lost: the log still has the bytes, and the next time tries again.
-                    self.lock().unabsorbed.extend(&pending);
-                    return Err(error.into());
-                }
-            };
+            let crcs = home.absorb(&group)?;
             let state = self.lock();
             moved.extend(group.iter().zip(crcs).filter_map(|(absorb, region_crc)| {
                 let slot = state.table.by_id(absorb.stream)?;
@@ -137,6 +166,27 @@ impl Lane {
         }
     }
 
+    /// Puts the log behind a barrier where commits do not: a table must not outlive the records that
+    /// it stands on, nor an epoch's records its start.
+    ///
+    /// # Errors
+    /// The disk's, and final.
+    pub(crate) fn sync_segments(&self) -> LogResult<()> {
+        if self.options.durability != Durability::Memory {
+            return Ok(());
+        }
+        let (files, written) = {
+            let state = self.lock();
+            let files = state.segments.iter().map(|segment| Arc::clone(&segment.file));
+            (files.collect::<Vec<_>>(), state.durable)
+        };
+        let synced = files.iter().try_for_each(|file| file.sync_data());
+        synced.inspect_err(|error| self.fail(&format!("the log's barrier: {error}")))?;
+        let mut state = self.lock();
+        state.synced = state.synced.max(written);
+        Ok(())
+    }
+
     /// Gives back the segments before a position, and the space of streams that are gone.
     fn retire(&self, replay_from: Lsn, home: &dyn Home) -> LogResult<bool> {
         let (dead, freed) = {
@@ -167,6 +217,12 @@ impl Lane {
 }
 
 impl State {
+    /// Has streams removed from the home that a durable table does not have.
+    fn forget_orphans(&mut self, orphans: Vec<StreamId>) {
+        self.dead.extend(orphans);
+        self.has_no_orphans = true;
+    }
+
     /// Takes streams from the front of a list until a group is full; gives how many.
     fn group(&self, pending: &[SlotNo]) -> LogResult<(Vec<Absorb>, usize)> {
         let mut group = Vec::new();
@@ -241,12 +297,12 @@ fn entry<'a>(table: &'a Table, at: SlotNo, slot: &'a Slot) -> Entry<'a> {
     let text = Some(config.content_type.as_str()).filter(|text| !text.is_empty());
     let metadata = Some(config.metadata.as_slice()).filter(|bytes| !bytes.is_empty());
     let parent = rare.and_then(|rare| rare.parent);
-    let mut producers: Vec<Producer<'_>> = rare
+    let mut by_use: Vec<_> = rare.into_iter().flat_map(|rare| &rare.producers).collect();
+    by_use.sort_by_key(|(_, state)| state.at);
+    let producers = by_use
         .into_iter()
-        .flat_map(|rare| &rare.producers)
         .map(|(id, state)| Producer { id: id.as_bytes(), epoch: state.epoch, seq: state.sequence })
         .collect();
-    producers.sort_by_key(|producer| producer.id);
     let closed_by = rare.and_then(|rare| rare.closed_by.as_ref());
     Entry {
         stream: slot.id,

@@ -16,6 +16,8 @@ use super::{Lane, State};
 use crate::error::{LogError, LogResult};
 use crate::ids::Lsn;
 use crate::options::Durability;
+#[cfg(feature = "planted")]
+use crate::planted::Planted;
 use crate::table::slot::{Flags, Position};
 
 /// What one commit writes.
@@ -101,6 +103,14 @@ impl Lane {
     pub fn commit_step(&self) -> bool {
         let Some(batch) = self.take_batch(&mut self.lock()) else { return false };
         let written = self.write(&batch);
+        #[cfg(feature = "planted")]
+        let written = if self.options.planted == Some(Planted::AckBeforeBarrier) {
+            let (woken, _) = self.publish(&batch, written);
+            woken.into_iter().for_each(Waiter::wake);
+            return Self::sync(&batch).is_ok();
+        } else {
+            written
+        };
         let (woken, has_more) = self.publish(&batch, written);
         woken.into_iter().for_each(Waiter::wake);
         if has_more {
@@ -181,7 +191,7 @@ impl Lane {
         if state.is_committing || state.poisoned.is_some() {
             return None;
         }
-        state.staging.seal(state.durable, self.now_ms());
+        state.staging.seal(state.synced, self.now_ms());
         let frames = state.staging.take_sealed();
         let end = frames.last()?.end;
         let mut writes: Vec<Write> = Vec::new();
@@ -215,7 +225,15 @@ impl Lane {
         if self.options.durability == Durability::Memory {
             return Ok(());
         }
-        // Each segment's barrier, in order: a frame is only found behind the ones before it.
+        #[cfg(feature = "planted")]
+        if self.options.planted == Some(Planted::AckBeforeBarrier) {
+            return Ok(());
+        }
+        Self::sync(batch)
+    }
+
+    /// Each segment's barrier, in order: a frame is only found behind the ones before it.
+    fn sync(batch: &Batch) -> DiskResult<()> {
         batch.writes.iter().try_for_each(|write| write.file.sync_data())
     }
 
@@ -232,6 +250,9 @@ impl Lane {
         }
         assert!(batch.end > state.durable, "I2: what is durable only grows");
         state.durable = batch.end;
+        if self.options.durability != Durability::Memory {
+            state.synced = batch.end;
+        }
         let mut woken = Vec::new();
         for touched in batch.frames.iter().flat_map(|frame| &frame.touched) {
             if touched.deletes {

@@ -26,14 +26,14 @@ use std::time::Duration;
 use highwater_disk::{Clock, Disk, PublishedWriter};
 
 use crate::error::{LogError, LogResult};
-use crate::format::SegmentHeader;
+use crate::format::{Extensions, NewRecord, RecordKind, SegmentHeader};
 use crate::home::Home;
-use crate::ids::{LaneId, Lsn, SegmentNo, StreamId};
+use crate::ids::{LaneId, Lsn, Offset, SegmentNo, StreamId};
 use crate::maintenance::Maintenance;
 use crate::options::Options;
 use crate::table::{SlotNo, Table};
 use segment::{FileNo, Segment, Spare};
-use staging::{Identity, Staging};
+use staging::{Identity, Staging, Touched};
 use waiters::{Waiter, Waiters};
 
 pub use read::{Answer, Slice};
@@ -49,6 +49,8 @@ pub struct Lane {
     home: Arc<dyn Home>,
     maintenance: Arc<Maintenance>,
     state: Mutex<State>,
+    /// Held by the checkpoint under way.
+    checkpointing: Mutex<()>,
     /// Tells the committer that something waits, or that it should end.
     work: Condvar,
 }
@@ -65,8 +67,10 @@ pub(crate) struct State {
     spares: VecDeque<Spare>,
     next_file: FileNo,
     next_stream: u64,
-    /// Everything before it is durable, and visible.
+    /// Everything before it is as durable as the log promises, and visible.
     durable: Lsn,
+    /// Everything before it is behind a barrier: what frames may say of it.
+    synced: Lsn,
     is_committing: bool,
     /// Bytes staged and not durable.
     staged_bytes: u64,
@@ -74,6 +78,8 @@ pub(crate) struct State {
     unabsorbed: Vec<SlotNo>,
     /// Streams durably deleted, whose home still has their bytes.
     dead: Vec<StreamId>,
+    /// Whether the home has nothing of streams that are gone, but for the dead.
+    has_no_orphans: bool,
     /// Sources whose fork is durably gone: each counts one less.
     released: Vec<StreamId>,
     /// Streams with an expiry, soonest first; an entry may be out of date.
@@ -118,10 +124,12 @@ impl Lane {
             next_file: parts.next_file,
             next_stream: parts.next_stream,
             durable: parts.durable,
+            synced: parts.durable,
             is_committing: false,
             staged_bytes: 0,
             unabsorbed: parts.unabsorbed,
             dead: parts.dead,
+            has_no_orphans: false,
             released: Vec::new(),
             expiries: BinaryHeap::new(),
             waiters: Waiters::default(),
@@ -130,7 +138,8 @@ impl Lane {
             is_stopping: false,
         };
         let (state, work) = (Mutex::new(state), Condvar::new());
-        Self { identity, options, disk, clock, home, maintenance, state, work }
+        let checkpointing = Mutex::new(());
+        Self { identity, options, disk, clock, home, maintenance, state, checkpointing, work }
     }
 
     /// Its number.
@@ -147,15 +156,50 @@ impl Lane {
         u64::try_from(self.clock.wall().as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// Stages the record that begins the epoch. Its frame vouches for all before it, so that damage
+    /// there can be told from a torn end.
+    ///
+    /// # Errors
+    /// The disk's; where there is no room for another segment, the epoch begins with the next record.
+    pub(crate) fn start_epoch(&self) -> LogResult<()> {
+        let record = NewRecord {
+            kind: RecordKind::EpochStart,
+            closes: false,
+            stream: StreamId::new(self.identity.lane, 0),
+            offset: Offset(0),
+            prev: 0,
+            extensions: Extensions::default(),
+            payload: &[],
+            payload_crc: None,
+        };
+        let len = record.encoded_len().expect("an epoch's start is a small record");
+        let mut state = self.lock();
+        match self.make_room(&mut state, len) {
+            Err(LogError::Full(_)) => return Ok(()),
+            other => other?,
+        }
+        let touched = Touched {
+            slot: SlotNo(u32::MAX),
+            id: StreamId(u64::MAX),
+            at: state.staging.next_record(),
+            tail: Offset(0),
+            closes: false,
+            deletes: false,
+            releases: None,
+        };
+        state.staging.add(&record, len, touched);
+        Ok(())
+    }
+
     /// Makes room for a record in the active segment: seals, and rolls to the next one if need be.
     fn make_room(&self, state: &mut State, record_len: usize) -> LogResult<()> {
         if !state.staging.fits_open_frame(record_len) {
-            state.staging.seal(state.durable, self.now_ms());
+            state.staging.seal(state.synced, self.now_ms());
         }
         if state.staging.has_room(record_len) {
             return Ok(());
         }
-        state.staging.seal(state.durable, self.now_ms());
+        state.staging.seal(state.synced, self.now_ms());
         let image = self.activate_next(state).inspect_err(|error| {
             if !matches!(error, LogError::Full(_)) {
                 state.poison(error.to_string()).into_iter().for_each(Waiter::wake);

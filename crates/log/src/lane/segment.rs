@@ -57,7 +57,8 @@ pub fn file_no_of(name: &str) -> Option<FileNo> {
     name.strip_suffix(".seg")?.parse().ok().map(FileNo)
 }
 
-/// Makes a segment's file: initialised, durable, and without a header, so that it is part of no log.
+/// Makes a segment's file: initialised, durable, and without a header, so that it is part of no
+/// log.
 ///
 /// # Errors
 /// Any of the disk's; the file is then removed as far as that is possible.

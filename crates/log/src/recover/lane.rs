@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use highwater_disk::{Access, Clock, Disk, File, PublishedWriter};
 
-use super::scan::{Bad, NoFrame, Reading, judge};
+use super::scan::{Bad, NoFrame, Reading, Stretch, judge};
 use super::table::{Known, load};
 use crate::catalog::Catalog;
 use crate::error::OpenError;
 use crate::format::{
-    BLOCK_BYTES, Extensions, FrameContext, FrameHeader, NewRecord, RecordKind, Records,
-    SegmentHeader, Verify,
+    BLOCK_BYTES, FormatError, FrameContext, FrameHeader, RecordKind, Records, SegmentHeader,
+    Structure, Verify,
 };
-use crate::ids::{Epoch, LaneId, Lsn, Offset, SegmentNo, StreamId};
+use crate::ids::{Epoch, LaneId, Lsn, SegmentNo, StreamId};
 use crate::lane::apply::{Effect, apply};
 use crate::lane::segment::{self, FileNo, Segment, Spare, to_u64, to_usize};
-use crate::lane::staging::{Identity, Resume, Staging, Touched};
+use crate::lane::staging::{Identity, Resume, Staging};
 use crate::lane::{Around, Lane, Parts};
 use crate::options::Options;
 use crate::table::slot::{Flags, Position, Slot};
@@ -28,6 +28,8 @@ struct Found {
     file: Arc<dyn File>,
     /// Its header; absent for a file that is part of no log yet.
     header: Option<SegmentHeader>,
+    /// Why something that is no header stands in its place.
+    unreadable: Option<FormatError>,
 }
 
 /// What replaying gives.
@@ -54,24 +56,32 @@ pub(crate) fn open_lane(
 ) -> Result<Arc<Lane>, OpenError> {
     let (disk, clock) = (&around.disk, &around.clock);
     let known = load(catalog, identity.lane)?;
+    #[cfg(feature = "planted")]
+    let known = super::planted::forget_producers(known, options);
     let found = find_segments(&**disk, identity)?;
     let next_file = found.iter().map(|found| found.file_no.0 + 1).max().unwrap_or(0);
     let (mut by_number, headless) = by_number(found);
     let mut next_file = FileNo(next_file);
     if by_number.is_empty() && known.start.is_none() {
+        refuse_lost(&headless, identity.lane)?;
         let first = make_first(&**disk, &**clock, identity, next_file)?;
         next_file = FileNo(next_file.0 + 1);
         by_number.insert(SegmentNo(0), first);
     }
-    let replayed = replay(&by_number, known, options, identity)?;
-    let epoch = Epoch(replayed.context.epoch_at_least.0 + 1);
+    let replayed = replay(&by_number, &headless, known, options, identity)?;
+    // A segment is activated before its first frame: an opening whose frames are all lost has left
+    // its epoch there, and no epoch may be used twice (I9).
+    let activated = by_number.values().map(|(header, _)| header.epoch).max().unwrap_or_default();
+    let epoch = Epoch(replayed.context.epoch_at_least.max(activated).0 + 1);
     let spares = spares(by_number, headless, &replayed.segments);
-    let mut parts = begin_epoch(&**clock, identity, replayed, epoch, next_file);
+    let mut parts = resume(identity, replayed, epoch, next_file);
     parts.spares = spares;
     let lane = Lane::new(identity, options.clone(), around.clone(), parts);
     let lane = Arc::new(lane);
     // The epoch's first frame is durable before anybody may append (I9).
+    lane.start_epoch().map_err(|error| OpenError::Settings(error.to_string()))?;
     lane.commit_step();
+    lane.sync_segments().map_err(|error| OpenError::Settings(error.to_string()))?;
     lane.check().map_err(|error| OpenError::Settings(error.to_string()))?;
     Ok(lane)
 }
@@ -84,23 +94,37 @@ fn find_segments(disk: &dyn Disk, identity: Identity) -> Result<Vec<Found>, Open
         let Some(file_no) = segment::file_no_of(&entry.name) else { continue };
         let path = segment::path(identity.lane, file_no);
         let file = disk.open(&path, Access::Direct)?;
-        if file.len()? < identity.segment_bytes {
+        // What the page cache shows is only trusted once the device has it.
+        file.sync_data()?;
+        let len = file.len()?;
+        let mut block = segment::zeroed(to_u64(BLOCK_BYTES));
+        if len >= to_u64(BLOCK_BYTES) {
+            file.read_at(&mut block, 0)?;
+        }
+        let is_blank = block.iter().all(|byte| *byte == 0);
+        if len < identity.segment_bytes && !is_blank {
+            let (structure, needed) = (Structure::Segment, identity.segment_bytes);
+            let source = FormatError::WrongLength { structure, needed, got: len };
+            return Err(OpenError::Format { file: path, source });
+        }
+        if len < identity.segment_bytes {
             // Its making was cut short: it has no header, and was never part of the log.
             disk.remove(&path)?;
             continue;
         }
-        // What the page cache shows is only trusted once the device has it.
-        file.sync_data()?;
-        let mut block = segment::zeroed(to_u64(BLOCK_BYTES));
-        file.read_at(&mut block, 0)?;
-        let header = SegmentHeader::decode(&block).ok().filter(|header| {
-            header.store_id == identity.store
-                && header.lane == identity.lane
-                && header.segment_bytes == identity.segment_bytes
-        });
-        found.push(Found { file_no, file, header });
+        let decoded = SegmentHeader::decode(&block);
+        let unreadable = decoded.clone().err().filter(|_| !is_blank);
+        let header = decoded.ok().filter(|header| is_part_of(header, identity));
+        found.push(Found { file_no, file, header, unreadable });
     }
     Ok(found)
+}
+
+/// Whether a segment is one of a lane's log.
+pub(crate) fn is_part_of(header: &SegmentHeader, identity: Identity) -> bool {
+    header.store_id == identity.store
+        && header.lane == identity.lane
+        && header.segment_bytes == identity.segment_bytes
 }
 
 /// Segments by number.
@@ -124,17 +148,32 @@ fn by_number(found: Vec<Found>) -> (ByNumber, Vec<Found>) {
 }
 
 /// Files that no segment of the log uses. Those behind the log's end come first, and in order: each
-/// becomes the very segment that its stale header names, so that no number is there twice.
+/// becomes the very segment that its stale header names, so that no number is there twice. Those
+/// given back before the log was closed come last.
 fn spares(
     by_number: ByNumber,
     headless: Vec<Found>,
     segments: &VecDeque<Segment>,
 ) -> VecDeque<Spare> {
     let last = segments.back().map(|segment| segment.number);
-    let behind = by_number.into_iter().filter(|(number, _)| Some(*number) > last);
-    let behind = behind.map(|(_, (_, found))| found);
+    let is_used = |number: &SegmentNo| segments.iter().any(|segment| segment.number == *number);
+    let unused = by_number.into_iter().filter(|(number, _)| !is_used(number));
+    // Those before the log's beginning were to be used again when the log was closed.
+    let (behind, before): (Vec<_>, Vec<_>) = unused.partition(|(number, _)| Some(*number) > last);
+    let behind = behind.into_iter().chain(before).map(|(_, (_, found))| found);
     let spare = |found: Found| Spare { file_no: found.file_no, file: found.file };
     behind.chain(headless).map(spare).collect()
+}
+
+/// A lane without a segment is new, unless a file there had a header once (I6).
+fn refuse_lost(headless: &[Found], lane: LaneId) -> Result<(), OpenError> {
+    for found in headless {
+        if let Some(source) = &found.unreadable {
+            let file = segment::path(lane, found.file_no);
+            return Err(OpenError::Format { file, source: source.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// Makes a new lane's first segment.
@@ -154,12 +193,13 @@ fn make_first(
         time_ms: millis(clock),
     };
     segment::write_header(&*file, &header)?;
-    Ok((header, Found { file_no, file, header: Some(header) }))
+    Ok((header, Found { file_no, file, header: Some(header), unreadable: None }))
 }
 
 /// Reads all frames in order, and applies their records.
 fn replay(
     by_number: &ByNumber,
+    headless: &[Found],
     known: Known,
     options: &Options,
     identity: Identity,
@@ -185,7 +225,8 @@ fn replay(
     let must_reach = known.start.map_or(Lsn(0), |start| start.durable_lsn);
     let next_stream = known.start.map_or(0, |start| start.next_stream);
     let Known { table, stamp, .. } = known;
-    let mut replay = Replay { table, next_stream, stamp, dead: Vec::new(), options };
+    let mut replay =
+        Replay { table, next_stream, stamp, dead: Vec::new(), proven: Lsn(0), options };
     let mut segments = VecDeque::new();
     let mut number = first;
     loop {
@@ -193,22 +234,23 @@ fn replay(
         let mut reading = Reading::new(&*found.file, segment::image(segment_bytes));
         let prev_crc = context.prev_crc.unwrap_or(0);
         let bad = replay.segment(&mut reading, &mut context)?;
+        #[cfg(feature = "planted")]
+        super::planted::take_stale(&mut context, options);
         let next = SegmentNo(number.0 + 1);
         let end = context.expected_lsn;
         let next_start = Lsn(segment::start(next, segment_bytes).0 + to_u64(BLOCK_BYTES));
         // The log goes on in the next segment when that one begins with the next frame: the last
         // frames of a segment leave less room than the next one needed.
         let goes_on = by_number.get(&next).is_some_and(|(_, following)| {
-            begins_with(following, &FrameContext { expected_lsn: next_start, ..context })
+            begins_with(&*following.file, &FrameContext { expected_lsn: next_start, ..context })
         });
-        if let (false, Some(NoFrame(why))) = (goes_on, &bad) {
+        let why = bad.map_or_else(|| "the log ends there".to_owned(), |NoFrame(why)| why);
+        if !goes_on {
             let store_tag = identity.store.tag();
-            let bad = Bad { lane: identity.lane, store_tag, at: end, why };
-            judge(&*found.file, segment::start(number, segment_bytes), segment_bytes, &bad)?;
-            if let Some((_, following)) = by_number.get(&next) {
-                let start = segment::start(next, segment_bytes);
-                judge(&*following.file, start, segment_bytes, &bad)?;
-            }
+            let bad = Bad { lane: identity.lane, store_tag, at: end, why: &why };
+            #[cfg(feature = "planted")]
+            let bad = super::planted::without_evidence(bad, options);
+            judge_from(number, by_number, headless, (segment_bytes, &bad))?;
         }
         let image = reading.into_image();
         let segment = Segment {
@@ -222,11 +264,11 @@ fn replay(
         if !goes_on {
             // I5: everything that was durable when the table was written has to be there.
             if end < must_reach {
-                let why = bad.map_or_else(|| "the log ends there".to_owned(), |NoFrame(why)| why);
                 let (lane, durable) = (identity.lane, must_reach);
                 return Err(OpenError::Damaged { lane, from: end, durable, why });
             }
-            let Replay { mut table, next_stream, dead, .. } = replay;
+            let Replay { mut table, next_stream, dead, proven, .. } = replay;
+            write_again(&segments, proven.max(must_reach), segment_bytes)?;
             let unabsorbed = list_unabsorbed(&mut table);
             let replayed =
                 Replayed { table, next_stream, segments, image, context, unabsorbed, dead };
@@ -237,23 +279,64 @@ fn replay(
     }
 }
 
+/// Looks for proof that a place where no frame could be read is no end: in its segment and in every
+/// later one, since one batch may have filled several; a file whose header is lost may be any.
+fn judge_from(
+    number: SegmentNo,
+    by_number: &ByNumber,
+    headless: &[Found],
+    (segment_bytes, bad): (u64, &Bad<'_>),
+) -> Result<(), OpenError> {
+    for (number, (_, found)) in by_number.range(number..) {
+        let start = Some(segment::start(*number, segment_bytes));
+        judge(&Stretch { file: &*found.file, start, segment_bytes, from: bad.at }, bad)?;
+    }
+    for found in headless {
+        judge(&Stretch { file: &*found.file, start: None, segment_bytes, from: bad.at }, bad)?;
+    }
+    Ok(())
+}
+
+/// Writes again, from its image, what no frame says to be durable, and waits for the barrier. After
+/// a failed barrier the page cache may show bytes that the device does not have and that no later
+/// barrier would write; nobody acknowledged them then, but from now on readers see them.
+fn write_again(
+    segments: &VecDeque<Segment>,
+    proven: Lsn,
+    segment_bytes: u64,
+) -> Result<(), OpenError> {
+    for segment in segments {
+        let start = segment::start(segment.number, segment_bytes);
+        let from = proven.0.saturating_sub(start.0).max(to_u64(BLOCK_BYTES));
+        if let Some(bytes) = segment.image.bytes().get(to_usize(from)..)
+            && !bytes.is_empty()
+        {
+            segment.file.write_at(bytes, from)?;
+            segment.file.sync_data()?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether a segment's first frame is the one that has to come next.
-fn begins_with(found: &Found, context: &FrameContext) -> bool {
+pub(crate) fn begins_with(file: &dyn File, context: &FrameContext) -> bool {
     let mut block = segment::zeroed(to_u64(BLOCK_BYTES));
-    let read = found.file.read_at(&mut block, to_u64(BLOCK_BYTES));
+    let read = file.read_at(&mut block, to_u64(BLOCK_BYTES));
     let header = read.ok().and_then(|()| FrameHeader::decode(&block).ok());
     header.is_some_and(|header| context.judge(&header).is_ok())
 }
 
 /// A replay under way.
-struct Replay<'a> {
-    table: Table,
-    next_stream: u64,
+pub(crate) struct Replay<'a> {
+    pub table: Table,
+    pub next_stream: u64,
     /// Records before it are in the table already.
-    stamp: Lsn,
+    pub stamp: Lsn,
     /// Streams deleted in what is replayed: their home may still have their bytes.
-    dead: Vec<StreamId>,
-    options: &'a Options,
+    pub dead: Vec<StreamId>,
+    /// Everything before it is durable, as frames say.
+    pub proven: Lsn,
+    pub options: &'a Options,
 }
 
 impl Replay<'_> {
@@ -264,6 +347,8 @@ impl Replay<'_> {
         context: &mut FrameContext,
     ) -> Result<Option<NoFrame>, OpenError> {
         while !reading.is_at_end() {
+            #[cfg(feature = "planted")]
+            super::planted::take_stale(context, self.options);
             let start = reading.image.published();
             let header = match reading.next(context)? {
                 Ok(header) => header,
@@ -273,12 +358,17 @@ impl Replay<'_> {
             let body_at = start + FrameHeader::LEN;
             let body = &reader.bytes()[body_at..body_at + to_usize(header.body_len.into())];
             self.frame(&header, body)?;
+            self.proven = self.proven.max(header.durable_lsn);
             *context = context.after(&header);
         }
         Ok(None)
     }
 
-    fn frame(&mut self, frame: &FrameHeader, body: &[u8]) -> Result<(), OpenError> {
+    /// Applies a frame's records.
+    ///
+    /// # Errors
+    /// When one does not fit the table.
+    pub fn frame(&mut self, frame: &FrameHeader, body: &[u8]) -> Result<(), OpenError> {
         let damaged = |source| OpenError::Format {
             file: format!("frame at {} of lane {}", frame.lsn, frame.lane),
             source,
@@ -297,7 +387,10 @@ impl Replay<'_> {
                 self.dead.push(header.stream);
             }
             if at < self.stamp {
-                self.relink(at, header.stream);
+                // An epoch's start is of no stream.
+                if header.kind != RecordKind::EpochStart {
+                    self.relink(at, header.stream);
+                }
                 continue;
             }
             let effect = Effect { at, header, fields: &fields, time_ms, max_producers };
@@ -341,15 +434,9 @@ fn publish(table: &mut Table, at: SlotNo) {
     }
 }
 
-/// Stages the record that begins the epoch, right behind the last good frame: whatever else stands
-/// there belongs to an older epoch from now on.
-fn begin_epoch(
-    clock: &dyn Clock,
-    identity: Identity,
-    replayed: Replayed,
-    epoch: Epoch,
-    next_file: FileNo,
-) -> Parts {
+/// Goes on right behind the last good frame, in a new epoch: whatever else stands there belongs to an
+/// older one from now on.
+fn resume(identity: Identity, replayed: Replayed, epoch: Epoch, next_file: FileNo) -> Parts {
     let resume = Resume {
         epoch,
         segment: replayed.segments.back().expect("a lane has a segment").number,
@@ -357,31 +444,7 @@ fn begin_epoch(
         prev_crc: replayed.context.prev_crc.unwrap_or(0),
     };
     let durable = replayed.context.expected_lsn;
-    let mut staging = Staging::new(identity, resume);
-    let record = NewRecord {
-        kind: RecordKind::EpochStart,
-        closes: false,
-        stream: StreamId::new(identity.lane, 0),
-        offset: Offset(0),
-        prev: 0,
-        extensions: Extensions::default(),
-        payload: &[],
-        payload_crc: None,
-    };
-    let len = record.encoded_len().expect("an epoch's start is a small record");
-    if staging.has_room(len) {
-        let touched = Touched {
-            slot: SlotNo(u32::MAX),
-            id: StreamId(u64::MAX),
-            at: staging.next_record(),
-            tail: Offset(0),
-            closes: false,
-            deletes: false,
-            releases: None,
-        };
-        staging.add(&record, len, touched);
-        staging.seal(durable, millis(clock));
-    }
+    let staging = Staging::new(identity, resume);
     Parts {
         table: replayed.table,
         staging,

@@ -4,9 +4,13 @@
 //! epoch, is one frame at the end; a crash in between is a normal start (I7).
 
 mod lane;
+#[cfg(feature = "planted")]
+mod planted;
 mod scan;
 mod store;
 mod table;
 
-pub(crate) use lane::{lane_of, open_lane};
-pub(crate) use store::open_store;
+pub(crate) use lane::{Replay, begins_with, is_part_of, lane_of, open_lane};
+pub(crate) use scan::{NoFrame, Reading, Stretch, standing};
+pub(crate) use store::{open_store, refuse_orphans};
+pub(crate) use table::add_file;

@@ -11,7 +11,7 @@ use crate::lane::segment::{to_u64, to_usize};
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// A segment being read into its image: what is published are good frames.
-pub(super) struct Reading<'a> {
+pub(crate) struct Reading<'a> {
     file: &'a dyn File,
     pub image: PublishedWriter,
     /// Bytes of the segment read so far.
@@ -20,7 +20,7 @@ pub(super) struct Reading<'a> {
 
 /// Why no frame could be read at a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NoFrame(pub String);
+pub(crate) struct NoFrame(pub String);
 
 impl<'a> Reading<'a> {
     /// Begins behind the header of a segment.
@@ -90,31 +90,56 @@ impl<'a> Reading<'a> {
 ///
 /// # Errors
 /// [`OpenError::Damaged`] when there is one (I6), and the disk's.
-pub(super) fn judge(
-    file: &dyn File,
-    segment_start: Lsn,
-    segment_bytes: u64,
-    bad: &Bad<'_>,
+pub(super) fn judge(stretch: &Stretch<'_>, bad: &Bad<'_>) -> Result<(), OpenError> {
+    standing(stretch, |header| {
+        let is_ours = header.lane == bad.lane && header.store_tag == bad.store_tag;
+        if is_ours && header.durable_lsn > bad.at {
+            return Err(OpenError::Damaged {
+                lane: bad.lane,
+                from: bad.at,
+                durable: header.durable_lsn,
+                why: bad.why.to_owned(),
+            });
+        }
+        Ok(())
+    })
+}
+
+/// A segment's file from a place on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stretch<'a> {
+    pub file: &'a dyn File,
+    /// The segment's first position; absent where its header is lost.
+    pub start: Option<Lsn>,
+    pub segment_bytes: u64,
+    /// The place; before the segment for all of it.
+    pub from: Lsn,
+}
+
+/// Hands on every good header that stands at its own position, whatever stands between them.
+///
+/// # Errors
+/// What `visit` gives, and the disk's.
+pub(crate) fn standing(
+    stretch: &Stretch<'_>,
+    mut visit: impl FnMut(FrameHeader) -> Result<(), OpenError>,
 ) -> Result<(), OpenError> {
+    let Stretch { file, start, segment_bytes, from } = *stretch;
     let mut chunk = crate::lane::segment::zeroed(to_u64(CHUNK_BYTES).min(segment_bytes));
-    let from = bad.at.0.saturating_sub(segment_start.0).max(to_u64(BLOCK_BYTES));
-    let mut at = from;
+    let first = start.map_or(0, |start| from.0.saturating_sub(start.0));
+    let mut at = first.max(to_u64(BLOCK_BYTES));
     while at < segment_bytes {
         let len = to_u64(chunk.len()).min(segment_bytes - at);
         let bytes = &mut chunk[..to_usize(len)];
         file.read_at(bytes, at)?;
         for (block, offset) in bytes.chunks_exact(BLOCK_BYTES).zip((at..).step_by(BLOCK_BYTES)) {
             let Ok(header) = FrameHeader::decode(block) else { continue };
-            let stands = header.lsn.0 == segment_start.0 + offset
-                && header.lane == bad.lane
-                && header.store_tag == bad.store_tag;
-            if stands && header.durable_lsn > bad.at {
-                return Err(OpenError::Damaged {
-                    lane: bad.lane,
-                    from: bad.at,
-                    durable: header.durable_lsn,
-                    why: bad.why.to_owned(),
-                });
+            let stands = match start {
+                Some(start) => header.lsn.0 == start.0 + offset,
+                None => header.lsn.0 % segment_bytes == offset,
+            };
+            if stands {
+                visit(header)?;
             }
         }
         at += len;

@@ -38,6 +38,10 @@ pub(crate) fn open_store(
             }
             check_fixed("lanes", chosen.newest.lanes.into(), options.lanes.into())?;
             check_fixed("segment bytes", chosen.newest.segment_bytes, options.segment_bytes)?;
+            // After a failed barrier the page cache may show a slot that the device does not have:
+            // what it makes free must not be used before it is durable.
+            file.write_at(&chosen.newest.encode()[..], chosen.newest.slot_offset())?;
+            file.sync_data()?;
             Ok(chosen.newest)
         }
         Err(error) if error.kind == ErrorKind::NotFound => make(disk, options, rng, now_ms),
@@ -91,7 +95,7 @@ fn make(
 }
 
 /// A superblock that is missing while segments are there is a loss, not a new store.
-fn refuse_orphans(disk: &dyn Disk) -> Result<(), OpenError> {
+pub(crate) fn refuse_orphans(disk: &dyn Disk) -> Result<(), OpenError> {
     let lanes = match disk.list(WAL) {
         Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
         listed => listed?,

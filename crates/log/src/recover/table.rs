@@ -3,7 +3,7 @@
 use crate::catalog::Catalog;
 use crate::error::OpenError;
 use crate::format::snapshot::{EntryFlags, read_snapshot};
-use crate::format::{Entry, FormatError, LaneStart, Structure};
+use crate::format::{Entry, FormatError, LaneStart, SnapshotFile, SnapshotHeader, Structure};
 use crate::ids::{LaneId, Lsn};
 use crate::request::Config;
 use crate::table::Table;
@@ -11,7 +11,7 @@ use crate::table::rare::{ClosedBy, Parent, ProducerState};
 use crate::table::slot::Flags;
 
 /// What is known of a lane before its log is read.
-pub(super) struct Known {
+pub(crate) struct Known {
     /// Where replay starts; absent for a lane without a checkpoint.
     pub start: Option<LaneStart>,
     /// Its table.
@@ -31,28 +31,44 @@ pub(super) fn load(catalog: &Catalog, lane: LaneId) -> Result<Known, OpenError> 
     for file in &files {
         let name = format!("tables/{}", file.number);
         let bytes = catalog.read_table(file)?;
-        let mut refused = None;
-        let read = read_snapshot(&bytes, |entry| {
-            if let Err(error) = insert(&mut known.table, &entry) {
-                refused.get_or_insert(error);
-            }
-        });
         let format = |source| OpenError::Format { file: name.clone(), source };
-        let (header, summary) = read.map_err(format)?;
-        if let Some(source) = refused {
-            return Err(format(source));
-        }
-        let is_named = header.number == file.number
-            && header.lane == lane
-            && header.stamp == file.stamp
-            && (summary.len, summary.crc) == (file.len, file.crc);
-        if !is_named {
-            let structure = Structure::SnapshotHeader;
-            return Err(format(FormatError::Misfit { structure, field: "file of the manifest" }));
+        let header = add_file(&mut known.table, file, &bytes).map_err(format)?;
+        if header.store_id != catalog.store_id() {
+            let (structure, field) = (Structure::SnapshotHeader, "store");
+            return Err(format(FormatError::Misfit { structure, field }));
         }
         known.stamp = file.stamp;
     }
     Ok(known)
+}
+
+/// Adds the streams of a table file, which has to be the one that the manifest names.
+///
+/// # Errors
+/// When it is not, or cannot be read.
+pub(crate) fn add_file(
+    table: &mut Table,
+    file: &SnapshotFile,
+    bytes: &[u8],
+) -> Result<SnapshotHeader, FormatError> {
+    let mut refused = None;
+    let (header, summary) = read_snapshot(bytes, |entry| {
+        if let Err(error) = insert(table, &entry) {
+            refused.get_or_insert(error);
+        }
+    })?;
+    if let Some(source) = refused {
+        return Err(source);
+    }
+    let is_named = header.number == file.number
+        && header.lane == file.lane
+        && header.stamp == file.stamp
+        && (summary.len, summary.crc) == (file.len, file.crc);
+    if !is_named {
+        let structure = Structure::SnapshotHeader;
+        return Err(FormatError::Misfit { structure, field: "file of the manifest" });
+    }
+    Ok(header)
 }
 
 fn insert(table: &mut Table, entry: &Entry<'_>) -> Result<(), FormatError> {
@@ -78,8 +94,10 @@ fn insert(table: &mut Table, entry: &Entry<'_>) -> Result<(), FormatError> {
         slot.flags.set(Flags::SOFT_DELETED);
     }
     let text = |bytes| std::str::from_utf8(bytes).map_err(|_| misfit("producer"));
-    for producer in &entry.producers {
-        let state = ProducerState { epoch: producer.epoch, sequence: producer.seq, at: Lsn(0) };
+    // They stand in the order of their last use, and every record lies behind these numbers.
+    for (producer, at_least) in entry.producers.iter().zip(0..) {
+        let (epoch, sequence) = (producer.epoch, producer.seq);
+        let state = ProducerState { epoch, sequence, at: Lsn(at_least) };
         table.rare_mut(at).producers.insert(text(producer.id)?.into(), state);
     }
     if let Some(by) = entry.closed_by {

@@ -168,7 +168,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn the_table_finds_what_a_map_finds(steps in prop::collection::vec((0..3_u8, 0..20_u8), 1..200)) {
+        fn the_table_finds_what_a_map_finds(
+            steps in prop::collection::vec((0..3_u8, 0..20_u8), 1..200),
+        ) {
             let mut table = Table::default();
             let mut model: BTreeMap<String, StreamId> = BTreeMap::new();
             let mut nameless: Vec<StreamId> = Vec::new();

@@ -157,3 +157,90 @@ fn damage_to_acknowledged_bytes_is_refused_and_never_taken_for_a_torn_tail() {
         }
     }
 }
+
+/// A log over several segments, never checkpointed.
+fn long(disk: &SimDisk) -> u64 {
+    let log = open(disk, &small()).unwrap();
+    create(&log, "s").unwrap().wait().unwrap();
+    for number in 0..80_u8 {
+        append(&log, "s", &[number; 4000]).unwrap().wait().unwrap();
+    }
+    log.info("s").unwrap().tail.0
+}
+
+#[test]
+fn a_segment_that_is_missing_or_has_lost_its_header_is_damage_wherever_it_stood() {
+    // I6
+    let clean = disk(41);
+    long(&clean);
+    let segments = highwater_disk::Disk::list(&clean, "wal/0").unwrap().len();
+    assert!(segments > 4);
+    for number in 0..segments - 1 {
+        let path = format!("wal/0/{number}.seg");
+        let headless = clean.fork();
+        headless.flip_bit(&path, 9, 2).unwrap();
+        let missing = clean.fork();
+        highwater_disk::Disk::remove(&missing, &path).unwrap();
+        for (disk, what) in [(headless, "headless"), (missing, "missing")] {
+            assert!(open(&disk, &small()).is_err(), "{path} {what}");
+        }
+    }
+}
+
+#[test]
+fn a_lane_whose_only_segment_lost_its_header_is_not_taken_for_new() {
+    // I6
+    let disk = disk(42);
+    written(&disk);
+    disk.flip_bit("wal/0/0.seg", 20, 0).unwrap();
+    assert!(open(&disk, &small()).is_err());
+}
+
+#[test]
+fn after_a_failed_barrier_of_the_home_no_segment_is_used_again() {
+    // R1, I10
+    for kind in [OperationKind::SyncAll, OperationKind::SyncData] {
+        let mut options = small();
+        if kind == OperationKind::SyncData {
+            options.file_barrier = highwater_log::options::FileBarrier::Files;
+        }
+        let disk = disk(43);
+        let log = open(&disk, &options).unwrap();
+        create(&log, "s").unwrap().wait().unwrap();
+        for number in 0..80_u8 {
+            append(&log, "s", &[number; 4000]).unwrap().wait().unwrap();
+        }
+        let content = read_all(&log, "s").unwrap();
+        disk.fail_next(kind, 1, Fault::FailedBarrierDropsPages);
+        assert!(log.checkpoint().is_err());
+        assert!(log.checkpoint().is_err(), "a failed barrier is final");
+        assert!(append(&log, "s", b"x").is_err());
+        assert_eq!(read_all(&log, "s").unwrap(), content);
+        drop(log);
+        let log = open(&disk.crash(), &options).unwrap();
+        assert_eq!(read_all(&log, "s").unwrap(), content);
+    }
+}
+
+#[test]
+fn what_a_crash_left_of_deleted_streams_goes_with_the_next_checkpoint() {
+    // I11
+    for nth in 1..40 {
+        let disk = disk(44);
+        let log = open(&disk, &small()).unwrap();
+        for name in ["a", "b"] {
+            create(&log, name).unwrap().wait().unwrap();
+            append(&log, name, &[1; 900]).unwrap().wait().unwrap();
+        }
+        log.checkpoint().unwrap();
+        log.delete("a").unwrap().wait().unwrap();
+        disk.crash_after_operations(nth);
+        log.checkpoint().ok();
+        drop(log);
+        let disk = disk.crash();
+        let log = open(&disk, &small()).unwrap();
+        log.checkpoint().unwrap();
+        assert_eq!(highwater_disk::Disk::list(&disk, "streams/0").unwrap().len(), 1, "crash {nth}");
+        assert_eq!(read_all(&log, "b").unwrap(), [1; 900]);
+    }
+}

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod basics;
+mod check;
 mod crash;
 mod formats;
 mod lifetimes;
+mod restarts;
 mod support;

@@ -143,6 +143,13 @@ impl FrameHeader {
         Ok(header)
     }
 
+    /// Whether bytes that are no header look like a damaged one of this position and store: both
+    /// are fields of 64 bits that other bytes do not have by chance.
+    pub(crate) fn resembles(bytes: &[u8], lsn: Lsn, store_tag: u64) -> bool {
+        bytes.len() >= Self::LEN
+            && (u64_at(bytes, LSN_AT) == lsn.0 || u64_at(bytes, STORE_TAG_AT) == store_tag)
+    }
+
     /// Checks what no writer ever writes, checksum or not.
     fn check_sense(&self) -> Result<(), FormatError> {
         let structure = Structure::Frame;

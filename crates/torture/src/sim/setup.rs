@@ -1,0 +1,226 @@
+//! What a seed chooses before its first life: the store, the disk, and the trouble of each life.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater_disk::Rng;
+use highwater_disk::sim::{
+    CrashMode, DirectIo, Fault, NameSurvival, OperationKind, PlannedFault, SimClock, SimDisk,
+    SimOptions, SimRng, TraceMode, When,
+};
+use highwater_log::error::OpenError;
+use highwater_log::options::{Durability, FileBarrier, Options};
+use highwater_log::{Driver, Log, Machine};
+
+use super::Keep;
+use crate::dice::Dice;
+use crate::meddle::{Barriers, Meddler};
+use crate::oracle::Trust;
+use crate::planted::Planted;
+
+/// A store and its disk.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    pub(crate) options: Options,
+    pub(crate) disk: SimOptions,
+    pub(crate) barriers: Barriers,
+    pub(crate) clock: SimClock,
+}
+
+/// An open log, and the disk that watches it.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) log: Log,
+    pub(crate) meddler: Meddler,
+}
+
+impl Setup {
+    /// Chooses one.
+    pub(crate) fn draw(dice: &mut Dice, planted: Option<Planted>, keep: Keep) -> Self {
+        let segment_bytes = dice.pick(&[64 << 10, 64 << 10, 96 << 10]);
+        let options = Options {
+            lanes: dice.pick(&[1, 1, 2, 3]),
+            segment_bytes,
+            max_payload_bytes: 8 << 10,
+            frame_bytes: dice.pick(&[4 << 10, 8 << 10, 32 << 10]),
+            max_staged_bytes: dice.pick(&[20 << 10, 64 << 10, 256 << 10]),
+            checkpoint_wal_bytes: segment_bytes,
+            max_wal_bytes: segment_bytes * dice.pick(&[3, 4, 8]),
+            max_producers: dice.pick(&[2, 3, 128]),
+            max_streams: dice.pick(&[3, 100]),
+            max_open_files: dice.pick(&[1, 2, 4]),
+            file_barrier: dice.pick(&[FileBarrier::Syncfs, FileBarrier::Files]),
+            durability: match dice.below(10) {
+                0 => Durability::Relaxed { within: Duration::from_millis(5) },
+                1 => Durability::Memory,
+                _ => Durability::Wal,
+            },
+            ..Options::default()
+        };
+        let disk = SimOptions {
+            capacity_bytes: dice.pick(&[1 << 30, 1 << 30, 1 << 30, 900 << 10, 1600 << 10]),
+            crash: dice.pick(&[
+                CrashMode::Random,
+                CrashMode::Random,
+                CrashMode::Random,
+                CrashMode::LoseAllUnsynced,
+                CrashMode::KeepAll,
+            ]),
+            names: dice.pick(&[NameSurvival::Subset, NameSurvival::Prefix]),
+            direct: dice.pick(&[DirectIo::Supported, DirectIo::Supported, DirectIo::Refused]),
+            trace: match keep {
+                Keep::Counts => TraceMode::Off,
+                Keep::Trace => TraceMode::Kept,
+            },
+            ..SimOptions::seeded(dice.bits())
+        };
+        Self::with(options, disk, planted)
+    }
+
+    /// Puts one together, with a planted bug if asked.
+    pub(crate) fn with(mut options: Options, disk: SimOptions, planted: Option<Planted>) -> Self {
+        let barriers = planted.map_or(Barriers::Honest, Planted::barriers);
+        options.planted = planted.and_then(Planted::in_the_log);
+        Self { options, disk, barriers, clock: SimClock::new() }
+    }
+
+    /// By what such a log vouches for an operation.
+    pub(crate) fn trust(&self) -> Trust {
+        match self.options.durability {
+            Durability::Wal => Trust::Acknowledged,
+            Durability::Relaxed { .. } => Trust::Shown,
+            Durability::Memory => Trust::Nothing,
+        }
+    }
+
+    pub(crate) fn max_producers(&self) -> usize {
+        usize::try_from(self.options.max_producers).expect("u32 fits usize")
+    }
+}
+
+/// Opens the log of a disk.
+pub(crate) fn open(disk: &SimDisk, setup: &Setup, seed: u64) -> Result<Opened, OpenError> {
+    let meddler = Meddler::new(disk.clone(), setup.barriers);
+    let machine = Machine {
+        disk: Arc::new(meddler.clone()),
+        clock: Arc::new(setup.clock.clone()),
+        rng: Box::new(SimRng::new(seed)) as Box<dyn Rng>,
+    };
+    let log = Log::open(machine, &setup.options, Driver::Caller)?;
+    Ok(Opened { log, meddler })
+}
+
+/// What goes wrong in a life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// Nothing.
+    None,
+    /// The machine crashes at the n-th call.
+    Crash(u64),
+    /// A call fails.
+    Fault(Planned),
+    /// A call fails, and the machine crashes some calls later.
+    Both(Planned, u64),
+}
+
+/// A fault at the n-th call of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Planned {
+    stage: Stage,
+    kind: OperationKind,
+    nth: u64,
+    what: Failing,
+}
+
+/// When in a life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// During the opening.
+    Opening,
+    /// After it.
+    Work,
+}
+
+/// How a call fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failing {
+    Eio,
+    Full,
+    Short,
+    DropsPages,
+}
+
+impl Trouble {
+    pub(super) fn draw(dice: &mut Dice) -> Self {
+        let nth = 1 + dice.below(150);
+        match dice.below(10) {
+            0..=1 => Self::None,
+            2..=6 => Self::Crash(nth),
+            7..=8 => Self::Fault(Planned::draw(dice)),
+            _ => Self::Both(Planned::draw(dice), nth),
+        }
+    }
+
+    /// Whether names may be shown that will never be durable: a file system whose directories could
+    /// not be written takes nothing more until the machine is started again.
+    pub(super) fn drops_names(self) -> bool {
+        let (Self::Fault(planned) | Self::Both(planned, _)) = self else { return false };
+        planned.what == Failing::DropsPages && planned.kind != OperationKind::SyncData
+    }
+
+    pub(super) fn is_fault(self) -> bool {
+        matches!(self, Self::Fault(_) | Self::Both(..))
+    }
+
+    /// Plans what goes wrong in this stage; a crash is planned at the opening, and may come later.
+    pub(super) fn plan(self, disk: &SimDisk, stage: Stage) {
+        if let (Self::Crash(nth) | Self::Both(_, nth), Stage::Opening) = (self, stage) {
+            disk.crash_after_operations(nth);
+        }
+        if let Self::Fault(planned) | Self::Both(planned, _) = self
+            && planned.stage == stage
+        {
+            let fault = match planned.what {
+                Failing::Eio => Fault::Eio,
+                Failing::Full => Fault::Enospc,
+                Failing::Short => Fault::ShortWrite,
+                Failing::DropsPages => Fault::FailedBarrierDropsPages,
+            };
+            let when = When::Nth(planned.nth);
+            disk.plan(PlannedFault { kind: planned.kind, path_prefix: String::new(), when, fault });
+        }
+    }
+}
+
+impl Planned {
+    fn draw(dice: &mut Dice) -> Self {
+        use OperationKind as Kind;
+        let kind = dice.pick(&[
+            Kind::Create,
+            Kind::Open,
+            Kind::CreateDir,
+            Kind::List,
+            Kind::Rename,
+            Kind::Remove,
+            Kind::SyncDir,
+            Kind::SyncAll,
+            Kind::WriteAt,
+            Kind::WriteAt,
+            Kind::ReadAt,
+            Kind::SyncData,
+            Kind::SyncData,
+            Kind::Allocate,
+            Kind::Len,
+        ]);
+        let what = match kind {
+            Kind::SyncData | Kind::SyncDir | Kind::SyncAll => {
+                dice.pick(&[Failing::Eio, Failing::DropsPages, Failing::DropsPages, Failing::Full])
+            }
+            Kind::WriteAt => dice.pick(&[Failing::Eio, Failing::Full, Failing::Short]),
+            kind if kind.is_mutating() => dice.pick(&[Failing::Eio, Failing::Full]),
+            _ => Failing::Eio,
+        };
+        let stage = dice.pick(&[Stage::Opening, Stage::Work, Stage::Work]);
+        Self { stage, kind, nth: 1 + dice.below(30), what }
+    }
+}
