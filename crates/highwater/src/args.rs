@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use highwater_probe::analyse::compare::Measure;
@@ -264,10 +264,11 @@ Examples:
   highwater torture --layer small
   highwater torture --layer kill --cycles 200 --dir /var/tmp
 
-Exit code: 0 every invariant held; 1 one did not, and the command that repeats it is printed; 2 error.")]
+Exit code: 0 every invariant held; 1 one did not, and the command that repeats it is printed;
+2 error.")]
 pub struct TortureArgs {
     /// What to do
-    #[arg(long, value_parser = PossibleValuesParser::new(Layer::NAMES).try_map(|name| name.parse::<Layer>()))]
+    #[arg(long, value_parser = layer_parser())]
     pub layer: Layer,
     /// Seeds (sim), histories (small), stores (flip), seeds per bug (planted)
     #[arg(long, value_name = "N", conflicts_with = "cycles")]
@@ -284,6 +285,11 @@ pub struct TortureArgs {
     /// Print the verdict as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Reads a layer by its name.
+fn layer_parser() -> impl TypedValueParser<Value = Layer> {
+    PossibleValuesParser::new(Layer::NAMES).try_map(|name| name.parse::<Layer>())
 }
 
 impl From<MeasureArg> for Measure {

@@ -153,6 +153,10 @@ impl Catalog {
         let file = self.disk.open(SUPER, Access::Buffered)?;
         // Whether a failed write is there after a crash, nobody knows: what it names has to stay.
         let written = file.write_at(&block.encode()[..], block.slot_offset());
+        if written.is_err() {
+            // Half a slot would be taken for a newer one that was lost.
+            file.write_at(&[0; SuperBlock::LEN], block.slot_offset()).ok();
+        }
         let written = written.and_then(|()| file.sync_data());
         inner.is_uncertain = written.is_err();
         written?;

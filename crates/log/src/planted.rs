@@ -8,7 +8,7 @@ pub enum Planted {
     AckBeforeBarrier,
     /// Replay checks neither the chain of frames nor their epoch.
     StaleFramesTaken,
-    /// Segments are given back before the table that replaces them is durable.
+    /// Segments are given back although no manifest names the table that replaces them.
     RecycledEarly,
     /// A bad frame always counts as the torn end of the log.
     EvidenceIgnored,

@@ -189,7 +189,7 @@ fn segment_places(bytes: &[u8]) -> Vec<usize> {
             let start = body_at + record.at;
             let end = start + record.header.record_len();
             let fields = start..(start + RecordHeader::LEN + 24).min(end);
-            places.extend(fields.chain([(start + end) / 2, end - 1]));
+            places.extend(fields.chain([start.midpoint(end), end - 1]));
         }
     }
     places

@@ -20,7 +20,7 @@ pub enum Planted {
     AckBeforeBarrier,
     /// Frames of an older epoch, and frames that do not follow the one before, are taken in.
     StaleFramesTaken,
-    /// Segments are used again before the table that replaces them is durable.
+    /// Segments are used again although no manifest names the table that replaces them.
     RecycledEarly,
     /// Proof that acknowledged bytes are damaged is not looked for.
     EvidenceIgnored,
@@ -82,12 +82,11 @@ pub fn run(first: u64, seeds: u64, mut progress: impl FnMut(u64)) -> Verdict {
             progress(verdict.runs);
             sim::history(*seed, Some(planted), Keep::Counts).is_err()
         });
-        match caught {
-            Some((_, needed)) => verdict.count(planted.name(), needed),
-            None => {
-                let what = format!("not caught in {seeds} seeds: {}", planted.name());
-                verdict.fail(what, &format!("--seeds {seeds} --seed {first}"));
-            }
+        if let Some((_, needed)) = caught {
+            verdict.count(planted.name(), needed);
+        } else {
+            let what = format!("not caught in {seeds} seeds: {}", planted.name());
+            verdict.fail(what, &format!("--seeds {seeds} --seed {first}"));
         }
     }
     verdict

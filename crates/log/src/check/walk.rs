@@ -130,7 +130,9 @@ impl Walk<'_, '_> {
             let next_start = Lsn(segment::start(next, segment_bytes).0 + to_u64(BLOCK_BYTES));
             let context = FrameContext { expected_lsn: next_start, ..self.context };
             let following = self.segments.by_number.get(&next);
-            if following.is_some_and(|following| begins_with(&*following.file, &context)) {
+            if let Some(following) = following
+                && begins_with(&*following.file, &context)?
+            {
                 self.context = context;
                 number = next;
                 continue;

@@ -69,6 +69,8 @@ impl Files {
         ensure_dir(&*disk, ROOT)?;
         for lane in 0..stream_lanes {
             ensure_dir(&*disk, &dir(lane))?;
+            // A process that was killed may have left names that only the kernel has.
+            disk.sync_dir(&dir(lane))?;
         }
         disk.sync_dir(ROOT)?;
         disk.sync_dir("")?;

@@ -84,7 +84,7 @@ impl Lane {
         let start = LaneStart { durable_lsn, ..start };
         #[cfg(feature = "planted")]
         if self.options.planted == Some(crate::planted::Planted::RecycledEarly) {
-            self.retire(start.replay_from, home)?;
+            return self.retire(start.replay_from, home);
         }
         catalog.publish(&LaneTable { start, snapshot }).map_err(|error| {
             if catalog.is_uncertain() {
@@ -166,8 +166,8 @@ impl Lane {
         }
     }
 
-    /// Puts the log behind a barrier where commits do not: a table must not outlive the records that
-    /// it stands on, nor an epoch's records its start.
+    /// Puts the log behind a barrier where commits do not: a table must not outlive the records
+    /// that it stands on, nor an epoch's records its start.
     ///
     /// # Errors
     /// The disk's, and final.

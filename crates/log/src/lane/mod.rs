@@ -160,7 +160,8 @@ impl Lane {
     /// there can be told from a torn end.
     ///
     /// # Errors
-    /// The disk's; where there is no room for another segment, the epoch begins with the next record.
+    /// The disk's; where there is no room for another segment, the epoch begins with the next
+    /// record.
     pub(crate) fn start_epoch(&self) -> LogResult<()> {
         let record = NewRecord {
             kind: RecordKind::EpochStart,

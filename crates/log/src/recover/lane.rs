@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use highwater_disk::{Access, Clock, Disk, File, PublishedWriter};
+use highwater_disk::{Access, Clock, Disk, DiskResult, File, PublishedWriter};
 
 use super::scan::{Bad, NoFrame, Reading, Stretch, judge};
 use super::table::{Known, load};
@@ -89,6 +89,8 @@ pub(crate) fn open_lane(
 /// Reads the headers of all segment files of a lane.
 fn find_segments(disk: &dyn Disk, identity: Identity) -> Result<Vec<Found>, OpenError> {
     let dir = segment::lane_dir(identity.lane);
+    // A process that was killed may have left a name that only the kernel has.
+    disk.sync_dir(&dir)?;
     let mut found = Vec::new();
     for entry in disk.list(&dir)? {
         let Some(file_no) = segment::file_no_of(&entry.name) else { continue };
@@ -241,9 +243,8 @@ fn replay(
         let next_start = Lsn(segment::start(next, segment_bytes).0 + to_u64(BLOCK_BYTES));
         // The log goes on in the next segment when that one begins with the next frame: the last
         // frames of a segment leave less room than the next one needed.
-        let goes_on = by_number.get(&next).is_some_and(|(_, following)| {
-            begins_with(&*following.file, &FrameContext { expected_lsn: next_start, ..context })
-        });
+        let first_of_next = FrameContext { expected_lsn: next_start, ..context };
+        let goes_on = goes_on_in(next, by_number, &first_of_next)?;
         let why = bad.map_or_else(|| "the log ends there".to_owned(), |NoFrame(why)| why);
         if !goes_on {
             let store_tag = identity.store.tag();
@@ -307,6 +308,12 @@ fn write_again(
 ) -> Result<(), OpenError> {
     for segment in segments {
         let start = segment::start(segment.number, segment_bytes);
+        if proven.0 <= start.0 + to_u64(BLOCK_BYTES) {
+            let mut header = segment::zeroed(to_u64(BLOCK_BYTES));
+            segment.file.read_at(&mut header, 0)?;
+            segment.file.write_at(&header, 0)?;
+            segment.file.sync_data()?;
+        }
         let from = proven.0.saturating_sub(start.0).max(to_u64(BLOCK_BYTES));
         if let Some(bytes) = segment.image.bytes().get(to_usize(from)..)
             && !bytes.is_empty()
@@ -318,12 +325,19 @@ fn write_again(
     Ok(())
 }
 
+/// Whether the log goes on in this segment.
+fn goes_on_in(next: SegmentNo, all: &ByNumber, context: &FrameContext) -> DiskResult<bool> {
+    all.get(&next).map_or(Ok(false), |(_, found)| begins_with(&*found.file, context))
+}
+
 /// Whether a segment's first frame is the one that has to come next.
-pub(crate) fn begins_with(file: &dyn File, context: &FrameContext) -> bool {
+///
+/// # Errors
+/// The disk's: what cannot be read is no end of the log.
+pub(crate) fn begins_with(file: &dyn File, context: &FrameContext) -> DiskResult<bool> {
     let mut block = segment::zeroed(to_u64(BLOCK_BYTES));
-    let read = file.read_at(&mut block, to_u64(BLOCK_BYTES));
-    let header = read.ok().and_then(|()| FrameHeader::decode(&block).ok());
-    header.is_some_and(|header| context.judge(&header).is_ok())
+    file.read_at(&mut block, to_u64(BLOCK_BYTES))?;
+    Ok(FrameHeader::decode(&block).is_ok_and(|header| context.judge(&header).is_ok()))
 }
 
 /// A replay under way.
@@ -434,8 +448,8 @@ fn publish(table: &mut Table, at: SlotNo) {
     }
 }
 
-/// Goes on right behind the last good frame, in a new epoch: whatever else stands there belongs to an
-/// older one from now on.
+/// Goes on right behind the last good frame, in a new epoch: whatever else stands there belongs to
+/// an older one from now on.
 fn resume(identity: Identity, replayed: Replayed, epoch: Epoch, next_file: FileNo) -> Parts {
     let resume = Resume {
         epoch,

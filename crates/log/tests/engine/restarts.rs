@@ -1,7 +1,9 @@
 //! What a log does about leftovers: of failed barriers, of crashes in a checkpoint, of damage that
 //! looks like an end.
 
-use highwater_disk::sim::{Fault, OperationKind, PlannedFault, SimDisk, When};
+use highwater_disk::sim::{
+    CrashMode, Fault, OperationKind, PlannedFault, SimDisk, SimOptions, When,
+};
 use highwater_disk::{Disk, DiskResult};
 use highwater_log::Log;
 use highwater_log::error::{LogError, OpenError, Rejection};
@@ -96,6 +98,38 @@ fn what_a_failed_barrier_left_in_the_page_cache_is_durable_before_readers_see_it
     drop(log);
     let log = open(&disk.crash(), &small()).unwrap();
     assert_eq!(read_all(&log, "s").unwrap(), [&seen[..], b", more"].concat());
+}
+
+#[test]
+fn a_process_that_starts_again_makes_durable_what_the_one_before_could_not() {
+    // R1, I1: names and headers that only the kernel has, until the power fails.
+    for nth in 1..12 {
+        for fault in [Fault::Eio, Fault::FailedBarrierDropsPages] {
+            let options =
+                SimOptions { crash: CrashMode::LoseAllUnsynced, ..SimOptions::seeded(37) };
+            let disk = SimDisk::new(options);
+            let files = Options { file_barrier: FileBarrier::Files, ..small() };
+            let write = || -> Result<(), Box<dyn std::error::Error>> {
+                let log = open(&disk, &files)?;
+                create(&log, "s")?.wait()?;
+                append(&log, "s", &[7; 3000])?.wait()?;
+                log.checkpoint()?;
+                Ok(())
+            };
+            disk.fail_next(OperationKind::SyncData, nth, fault.clone());
+            write().ok();
+            disk.clear_faults();
+            let log = open(&disk, &files).unwrap();
+            create(&log, "s").unwrap().wait().unwrap();
+            append(&log, "s", &[8; 3000]).unwrap().wait().unwrap();
+            log.checkpoint().unwrap();
+            let seen = read_all(&log, "s").unwrap();
+            drop(log);
+            let log = open(&disk.crash(), &files);
+            let log = log.unwrap_or_else(|error| panic!("barrier {nth}, {fault:?}: {error}"));
+            assert_eq!(read_all(&log, "s").unwrap(), seen, "barrier {nth}, {fault:?}");
+        }
+    }
 }
 
 #[test]
@@ -194,6 +228,23 @@ fn damage_at_the_border_of_segments_is_not_taken_for_the_end_of_the_log() {
             let disk = clean.fork();
             disk.flip_bit(&path, byte, 2).unwrap();
             judge(&disk, &content, &format!("byte {byte} of {path}"));
+        }
+    }
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_is_no_end_of_the_log() {
+    // I6
+    let (clean, content) = full_segments();
+    for nth in 1..5 {
+        let disk = clean.fork();
+        let path_prefix = "wal/0/1.seg".to_owned();
+        let (kind, when) = (OperationKind::ReadAt, When::Nth(nth));
+        disk.plan(PlannedFault { kind, path_prefix, when, fault: Fault::Eio });
+        match open(&disk, &small()) {
+            Err(OpenError::Disk(_)) => {}
+            Err(error) => panic!("read {nth}: {error}"),
+            Ok(log) => assert_eq!(read_all(&log, "s").unwrap(), content, "read {nth}"),
         }
     }
 }

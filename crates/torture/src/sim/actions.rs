@@ -164,7 +164,7 @@ impl<'a> Life<'a> {
                 let promise = Promise::Created(ticket, CreateOutcome::Existing, tail);
                 self.owe_known(lane, op, promise);
             }
-            (expected, Err(error)) => self.turned_down(rejection(expected), error)?,
+            (expected, Err(error)) => self.turned_down(rejection(expected), &error)?,
             (expected, Ok(_)) => return Err(taken_against(&expected)),
         }
         Ok(())
@@ -197,7 +197,7 @@ impl<'a> Life<'a> {
                 let promise = Promise::Appended(ticket, Appended { tail, outcome });
                 self.owe_known(lane, op, promise);
             }
-            (expected, Err(error)) => self.turned_down(rejection(expected), error)?,
+            (expected, Err(error)) => self.turned_down(rejection(expected), &error)?,
             (expected, Ok(_)) => return Err(taken_against(&expected)),
         }
         Ok(())
@@ -215,7 +215,7 @@ impl<'a> Life<'a> {
                 Ok(())
             }
             (is_there, Err(error)) => {
-                self.turned_down((!is_there).then_some(Rejection::NotFound), error)
+                self.turned_down((!is_there).then_some(Rejection::NotFound), &error)
             }
             (false, Ok(_)) => Err(Violation::new("I5", format!("{name} was deleted twice"))),
         }
@@ -236,17 +236,17 @@ impl<'a> Life<'a> {
     fn turned_down(
         &mut self,
         expected: Option<Rejection>,
-        error: LogError,
+        error: &LogError,
     ) -> Result<(), Violation> {
         self.run.note(|_| format!("turned down: {error}"));
-        match (&error, expected) {
+        match (error, expected) {
             (LogError::Rejected(rejection), Some(expected)) if *rejection == expected => Ok(()),
             (LogError::Rejected(_), expected) => {
                 let expected = expected.map_or("it to be taken".to_owned(), |it| it.to_string());
                 let what = format!("expected {expected}, and the log says {error}");
                 Err(Violation::new("I4, I5", what))
             }
-            _ if is_full(&error) => {
+            _ if is_full(error) => {
                 self.run.count("refused: full");
                 Ok(())
             }
@@ -393,9 +393,9 @@ impl Promise {
         Ok(match self {
             Self::Created(ticket, outcome, tail) => {
                 let created = ticket.wait()?;
-                same((created.outcome, created.tail), (outcome, tail))
+                same(&(created.outcome, created.tail), &(outcome, tail))
             }
-            Self::Appended(ticket, expected) => same(ticket.wait()?, expected),
+            Self::Appended(ticket, expected) => same(&ticket.wait()?, &expected),
             Self::Deleted(ticket) => {
                 ticket.wait()?;
                 Ok(())
@@ -404,7 +404,7 @@ impl Promise {
     }
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(answer: T, expected: T) -> Result<(), String> {
+fn same<T: PartialEq + std::fmt::Debug>(answer: &T, expected: &T) -> Result<(), String> {
     if answer == expected {
         return Ok(());
     }

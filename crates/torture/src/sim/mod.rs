@@ -102,8 +102,8 @@ pub fn retell(
     (actions, outcome.map(|()| History { counts: run.counts, trace: run.disk.trace() }))
 }
 
-fn in_life(life: u64, violation: Violation) -> Violation {
-    Violation { what: format!("life {life}: {}", violation.what), ..violation }
+fn in_life(life: u64, violation: &Violation) -> Violation {
+    Violation::new(violation.invariant, format!("life {life}: {}", violation.what))
 }
 
 /// A seed under way.
@@ -132,9 +132,9 @@ impl Run {
     fn lives(&mut self) -> Result<(), Violation> {
         let lives = 2 + self.dice.below(4);
         for life in 0..lives {
-            self.life().map_err(|violation| in_life(life, violation))?;
+            self.life().map_err(|violation| in_life(life, &violation))?;
         }
-        self.end().map_err(|violation| in_life(lives, violation))
+        self.end().map_err(|violation| in_life(lives, &violation))
     }
 
     /// Keeps a line about what is done, if asked.
