@@ -394,17 +394,16 @@ impl Replay<'_> {
             let max_producers = self.options.max_producers;
             let time_ms = frame.time_ms;
             let header = &record.header;
-            if header.kind != RecordKind::EpochStart {
-                self.next_stream = self.next_stream.max(header.stream.in_lane() + 1);
+            if header.kind == RecordKind::EpochStart {
+                // Of no stream: the number it carries means nothing.
+                continue;
             }
+            self.next_stream = self.next_stream.max(header.stream.in_lane() + 1);
             if header.kind == RecordKind::Delete {
                 self.dead.push(header.stream);
             }
             if at < self.stamp {
-                // An epoch's start is of no stream.
-                if header.kind != RecordKind::EpochStart {
-                    self.relink(at, header.stream);
-                }
+                self.relink(at, header.stream);
                 continue;
             }
             let effect = Effect { at, header, fields: &fields, time_ms, max_producers };
@@ -414,9 +413,7 @@ impl Replay<'_> {
         }
         Ok(())
     }
-}
 
-impl Replay<'_> {
     /// A record that the table has already: its place in the log is all that is learnt from it.
     fn relink(&mut self, at: Lsn, stream: StreamId) {
         if let Some(slot) = self.table.by_id(stream) {
