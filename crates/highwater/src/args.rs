@@ -87,6 +87,7 @@ pub struct ProbeArgs {
   barriers  every barrier x state x I/O mode, 4 KiB
   group     1 to 256 writers on one file with group commit, closed and open loop
   files     10 to 100 000 small files, by fdatasync each, by 8 threads, or by one syncfs
+            (more than ten minutes with its largest numbers; --files 10,100,1000 is quick)
   custom    append + fsync, for lists of your own
 
 Lists are separated by commas and replace the preset's values; the whole product is run.

@@ -83,8 +83,13 @@ pub struct Device {
 }
 
 impl Machine {
-    /// The leaf disk, where one was found.
+    /// The leaf disk, where one was found; the last of several.
     pub fn leaf(&self) -> Option<&Device> {
-        self.devices.iter().rfind(|device| device.leaf)
+        self.leaves().next_back()
+    }
+
+    /// All leaf disks: a file system may lie on several.
+    pub fn leaves(&self) -> impl DoubleEndedIterator<Item = &Device> {
+        self.devices.iter().filter(|device| device.leaf)
     }
 }

@@ -43,7 +43,7 @@ pub fn judge(data: &RunData, planned: &PlannedCase, rows: &[&RoundRow]) -> Recei
     let evidence = Evidence {
         planned,
         rows,
-        leaf_device: machine.leaf(),
+        leaf_devices: machine.leaves().collect(),
         top: Count { receipt: top.as_ref(), uncounted: uncounted(End::Top) },
         leaf: Count { receipt: leaf.as_ref(), uncounted: uncounted(End::Leaf) },
     };
@@ -150,7 +150,7 @@ struct Count<'a> {
 struct Evidence<'a> {
     planned: &'a PlannedCase,
     rows: &'a [&'a RoundRow],
-    leaf_device: Option<&'a Device>,
+    leaf_devices: Vec<&'a Device>,
     top: Count<'a>,
     leaf: Count<'a>,
 }
@@ -223,9 +223,7 @@ impl Evidence<'_> {
             // The counts stand in the table; there is nothing to explain.
             return (ReceiptVerdict::Issued, None);
         }
-        let cache = self.leaf_device.and_then(|device| device.write_cache.as_deref());
-        let fua = self.leaf_device.and_then(|device| device.fua) == Some(true);
-        if cache == Some("write through") {
+        if self.all_leaves(|device| device.write_cache.as_deref() == Some("write through")) {
             let reason = format!(
                 "{seen}: the kernel takes {} for write-through and sends no flushes; safe only if \
                  that is true of the drive",
@@ -233,6 +231,7 @@ impl Evidence<'_> {
             );
             return (ReceiptVerdict::Elided, Some(reason));
         }
+        let fua = self.all_leaves(|device| device.fua == Some(true));
         if fua && may_use_fua(&self.planned.case) && leaf.writes >= fewest {
             return (
                 ReceiptVerdict::FuaPossible,
@@ -246,6 +245,11 @@ impl Evidence<'_> {
              reached no device"
         );
         (ReceiptVerdict::Absent, Some(reason))
+    }
+
+    /// Whether every leaf disk is so: the weakest decides what a missing flush means.
+    fn all_leaves(&self, is_so: impl Fn(&Device) -> bool) -> bool {
+        !self.leaf_devices.is_empty() && self.leaf_devices.iter().all(|device| is_so(device))
     }
 }
 

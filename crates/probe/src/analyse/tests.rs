@@ -187,6 +187,26 @@ fn a_receipt_tells_issued_elided_fua_absent_and_unasked_apart() {
 }
 
 #[test]
+fn of_several_leaf_disks_the_weakest_decides_what_a_missing_flush_means() {
+    let direct_dsync = initialised(IoMode::Direct, Barrier::ODsync);
+    let with_two = |cache: [&str; 2], fua: [bool; 2]| {
+        let mut run = MadeUp::new().case(direct_dsync, 100, 0.0);
+        let devices = &mut run.data.manifest.machine.devices;
+        devices.push(Device { name: "vdb".to_owned(), ..devices[0].clone() });
+        for (device, (cache, fua)) in devices.iter_mut().zip(cache.into_iter().zip(fua)) {
+            (device.write_cache, device.fua) = (Some(cache.to_owned()), Some(fua));
+        }
+        verdict_of(&run)
+    };
+    let (through, back) = ("write through", "write back");
+    assert_eq!(with_two([through, through], [false; 2]), ReceiptVerdict::Elided);
+    assert_eq!(with_two([back, through], [false; 2]), ReceiptVerdict::Absent);
+    assert_eq!(with_two([through, back], [false; 2]), ReceiptVerdict::Absent);
+    assert_eq!(with_two([back, back], [true; 2]), ReceiptVerdict::FuaPossible);
+    assert_eq!(with_two([back, back], [false, true]), ReceiptVerdict::Absent);
+}
+
+#[test]
 fn others_writes_pollute_a_receipt_but_never_hide_missing_barriers() {
     for (flushes, verdict) in [(1.0, ReceiptVerdict::Polluted), (0.0, ReceiptVerdict::Absent)] {
         let mut run = MadeUp::new().case(APPEND_FSYNC, 100, flushes);
