@@ -9,7 +9,7 @@ use crate::catalog::Catalog;
 use crate::error::{LogResult, OpenError};
 use crate::home::Home;
 use crate::home::files::Files;
-use crate::ids::{LaneId, Offset};
+use crate::ids::{LaneId, Offset, StreamId};
 use crate::lane::staging::Identity;
 use crate::lane::waiters::Waiter;
 use crate::lane::{Answer, Around, Lane, Read, Target, commit::Ticket};
@@ -138,13 +138,16 @@ impl Log {
     /// # Errors
     /// See [`crate::error::Rejection`] and [`crate::error::LogError`].
     pub fn fork(&self, request: &Fork<'_>) -> LogResult<Ticket<Created>> {
-        let source = self.lane(request.source);
+        let (source, lane) = (self.lane(request.source), self.lane(request.name));
         let parent = source.reserve_fork(request.source, request.offset)?;
-        let made = self.lane(request.name).create_fork(request, parent);
+        // I8: each lane comes back as far as its own barriers reach, so what is read of another is
+        // behind one first.
+        let ready = if source.id() == lane.id() { Ok(()) } else { source.sync_segments() };
+        let made = ready.and_then(|()| lane.create_fork(request, parent));
         let is_new =
             |made: &Ticket<Created>| made.is(|created| created.outcome == CreateOutcome::New);
         if !made.as_ref().is_ok_and(is_new) {
-            source.release_fork(parent.stream)?;
+            source.release_fork(parent.stream);
         }
         made
     }
@@ -256,7 +259,8 @@ fn count_forks(lanes: &[Arc<Lane>]) -> Result<(), OpenError> {
     }
     for lane in lanes {
         lane.schedule_all();
-        lane.end_all_unread().map_err(|error| OpenError::Settings(error.to_string()))?;
+        lane.end_all_unread();
+        lane.check().map_err(|error| OpenError::Settings(error.to_string()))?;
     }
     Ok(())
 }
@@ -266,11 +270,19 @@ fn count_forks(lanes: &[Arc<Lane>]) -> Result<(), OpenError> {
 pub(crate) fn tend(lanes: &[Arc<Lane>]) {
     for lane in lanes {
         while lane.expire_step().is_ok_and(|has_more| has_more) {}
-        for source in lane.take_released() {
-            if lanes[usize::from(source.lane().0)].release_fork(source).is_err() {
-                lane.return_released(source);
-            }
+        let released = lane.take_released();
+        let is_elsewhere = |source: &StreamId| source.lane() != lane.id();
+        // I8: a source in another lane must not be gone while a power cut can bring its fork back.
+        if released.iter().any(is_elsewhere) && lane.sync_segments().is_err() {
+            lane.return_released(released);
+            continue;
         }
+        for source in released {
+            lanes[usize::from(source.lane().0)].release_fork(source);
+        }
+    }
+    for lane in lanes {
+        lane.end_unread();
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use highwater_disk::{Access, Disk, DiskResult, ErrorKind, File};
+use highwater_disk::{Access, Disk, DiskError, DiskResult, ErrorKind, File};
 
 use super::layout::{REGION_BYTES, position, region_of, region_start, sum_position};
 use super::open_files::OpenFiles;
@@ -34,6 +34,8 @@ pub struct Files {
     barrier: FileBarrier,
     open: OpenFiles,
     dirty: Mutex<Dirty>,
+    /// Held while a barrier is under way; says why one failed.
+    barriers: Mutex<Option<DiskError>>,
 }
 
 /// Bytes of a stream's file that are not what was absorbed.
@@ -75,13 +77,15 @@ impl Files {
         disk.sync_dir(ROOT)?;
         disk.sync_dir("")?;
         let open = OpenFiles::new(max_open_files);
-        Ok(Self { disk, stream_lanes, barrier, open, dirty: Mutex::default() })
+        let (dirty, barriers) = (Mutex::default(), Mutex::default());
+        Ok(Self { disk, stream_lanes, barrier, open, dirty, barriers })
     }
 
     /// Takes a home as it is, and makes nothing.
     pub(crate) fn existing(disk: Arc<dyn Disk>, stream_lanes: u16) -> Self {
         let (barrier, open) = (FileBarrier::Syncfs, OpenFiles::new(1));
-        Self { disk, stream_lanes, barrier, open, dirty: Mutex::default() }
+        let (dirty, barriers) = (Mutex::default(), Mutex::default());
+        Self { disk, stream_lanes, barrier, open, dirty, barriers }
     }
 
     /// Checks all that it should have of a stream, which is something; gives what is wrong.
@@ -152,6 +156,30 @@ impl Files {
         })
     }
 
+    /// Opens a stream's file as it is.
+    fn existing_file(&self, stream: StreamId) -> DiskResult<Arc<dyn File>> {
+        self.open.get(stream, || self.disk.open(&self.path(stream), Access::Buffered))
+    }
+
+    fn make_durable(&self) -> DiskResult<()> {
+        let dirty = std::mem::take(&mut *self.dirty());
+        match self.barrier {
+            FileBarrier::Syncfs => {
+                (0..self.stream_lanes).try_for_each(|lane| self.disk.sync_all(&dir(lane)))
+            }
+            FileBarrier::Files => {
+                for stream in dirty.files {
+                    match self.existing_file(stream) {
+                        // The stream is gone, and its file was removed.
+                        Err(error) if error.kind == ErrorKind::NotFound => {}
+                        file => file?.sync_data()?,
+                    }
+                }
+                dirty.dirs.into_iter().try_for_each(|lane| self.disk.sync_dir(&dir(lane)))
+            }
+        }
+    }
+
     fn absorb_one(&self, absorb: &Absorb) -> DiskResult<u32> {
         let file = self.file(absorb.stream)?;
         let mut crc = absorb.region_crc;
@@ -209,18 +237,15 @@ impl Home for Files {
     }
 
     fn barrier(&self) -> DiskResult<()> {
-        let dirty = std::mem::take(&mut *self.dirty());
-        match self.barrier {
-            FileBarrier::Syncfs => {
-                (0..self.stream_lanes).try_for_each(|lane| self.disk.sync_all(&dir(lane)))
-            }
-            FileBarrier::Files => {
-                for stream in dirty.files {
-                    self.file(stream)?.sync_data()?;
-                }
-                dirty.dirs.into_iter().try_for_each(|lane| self.disk.sync_dir(&dir(lane)))
-            }
+        // R1: a barrier also covers what lanes absorbed that have not asked for it yet. So nobody
+        // goes on before the one under way is done, or after one has failed.
+        let mut barriers = self.barriers.lock().expect("nobody panics with this lock held");
+        if let Some(error) = &*barriers {
+            return Err(error.clone());
         }
+        let done = self.make_durable();
+        *barriers = done.clone().err();
+        done
     }
 
     fn read(&self, extent: Extent, from: Offset, to: Offset) -> LogResult<Arc<[u8]>> {
@@ -228,7 +253,8 @@ impl Home for Files {
             extent.start <= from && from < to && to <= extent.end,
             "a home is asked for what it has"
         );
-        let file = self.file(extent.stream)?;
+        // The stream may be gone by now: nothing is made for a reader.
+        let file = self.existing_file(extent.stream)?;
         let mut bytes = Vec::with_capacity(to_usize(to.0 - from.0));
         for region in region_of(from)..=region_of(Offset(to.0 - 1)) {
             let start = region_start(region).max(extent.start).0;
@@ -274,7 +300,7 @@ fn ensure_dir(disk: &dyn Disk, path: &str) -> DiskResult<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use highwater_disk::sim::{SimDisk, SimOptions};
+    use highwater_disk::sim::{Fault, OperationKind, SimDisk, SimOptions};
     use proptest::prelude::*;
 
     fn home(disk: &SimDisk, barrier: FileBarrier) -> Files {
@@ -357,6 +383,36 @@ mod tests {
             let read = home(&damaged, FileBarrier::Syncfs).read(extent, Offset(0), extent.end);
             assert!(matches!(read, Err(LogError::Damaged { .. })), "byte {at}");
         }
+    }
+
+    #[test]
+    fn a_failed_barrier_is_final_for_everything_that_was_absorbed() {
+        // R1: the lane that asks next has lost bytes too.
+        for barrier in [FileBarrier::Syncfs, FileBarrier::Files] {
+            let disk = SimDisk::new(SimOptions::seeded(7));
+            let files = home(&disk, barrier);
+            fill(&files, StreamId(1), &[10]);
+            let kind = match barrier {
+                FileBarrier::Syncfs => OperationKind::SyncAll,
+                FileBarrier::Files => OperationKind::SyncData,
+            };
+            disk.fail_next(kind, 1, Fault::FailedBarrierDropsPages);
+            assert!(files.barrier().is_err());
+            fill(&files, StreamId(2), &[10]);
+            assert!(files.barrier().is_err(), "{barrier:?}");
+        }
+    }
+
+    #[test]
+    fn a_reader_of_a_removed_stream_gets_an_error_and_leaves_nothing_behind() {
+        // I11
+        let disk = SimDisk::new(SimOptions::seeded(8));
+        let files = home(&disk, FileBarrier::Files);
+        let (extent, _) = fill(&files, StreamId(4), &[10]);
+        files.remove(StreamId(4)).unwrap();
+        assert!(files.read(extent, extent.start, extent.end).is_err());
+        files.barrier().unwrap();
+        assert!(files.streams().unwrap().is_empty());
     }
 
     #[test]

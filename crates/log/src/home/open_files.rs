@@ -35,17 +35,19 @@ impl OpenFiles {
         stream: StreamId,
         open: impl FnOnce() -> DiskResult<Arc<dyn File>>,
     ) -> DiskResult<Arc<dyn File>> {
-        let mut inner = self.lock();
-        inner.clock += 1;
-        let now = inner.clock;
-        if let Some((file, used)) = inner.files.get_mut(&stream) {
-            *used = now;
-            return Ok(Arc::clone(file));
+        if let Some(file) = self.lock().find(stream) {
+            return Ok(file);
         }
+        // Without the lock: whoever has its file open waits for nobody's disk.
         let file = open()?;
+        let mut inner = self.lock();
+        if let Some(file) = inner.find(stream) {
+            return Ok(file);
+        }
         if inner.files.len() >= self.limit {
             inner.drop_half();
         }
+        let now = inner.clock;
         inner.files.insert(stream, (Arc::clone(&file), now));
         assert!(inner.files.len() <= self.limit, "I11: open files stay in their bound");
         Ok(file)
@@ -62,6 +64,14 @@ impl OpenFiles {
 }
 
 impl Inner {
+    /// Gives a file that is open, and notes the use.
+    fn find(&mut self, stream: StreamId) -> Option<Arc<dyn File>> {
+        self.clock += 1;
+        let (file, used) = self.files.get_mut(&stream)?;
+        *used = self.clock;
+        Some(Arc::clone(file))
+    }
+
     /// Closes the half that was used longest ago: one pass for many files.
     fn drop_half(&mut self) {
         let mut uses: Vec<u64> = self.files.values().map(|(_, used)| *used).collect();

@@ -129,7 +129,7 @@ fn extend(table: &mut Table, at: SlotNo, effect: &Effect<'_>) -> Result<(), Open
         }
     }
     if matches!(table.slot(at).config.expiry, Some(Expiry::Sliding { .. })) {
-        touch(table, at, effect.time_ms);
+        touch(table, at, effect.fields.touched_ms.unwrap_or(effect.time_ms));
     }
     if let Some(sequence) = effect.fields.sequence {
         table.rare_mut(at).sequence = Some(sequence.into());

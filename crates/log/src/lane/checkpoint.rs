@@ -177,6 +177,8 @@ impl Lane {
         }
         let (files, written) = {
             let state = self.lock();
+            // A barrier that failed is not tried again.
+            state.check_healthy()?;
             let files = state.segments.iter().map(|segment| Arc::clone(&segment.file));
             (files.collect::<Vec<_>>(), state.durable)
         };

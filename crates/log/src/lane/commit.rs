@@ -253,7 +253,7 @@ impl Lane {
         if self.options.durability != Durability::Memory {
             state.synced = batch.end;
         }
-        let mut woken = Vec::new();
+        let mut woken = std::mem::take(&mut state.ended);
         for touched in batch.frames.iter().flat_map(|frame| &frame.touched) {
             if touched.deletes {
                 state.dead.push(touched.id);

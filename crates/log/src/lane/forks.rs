@@ -68,29 +68,35 @@ impl Lane {
         self.make(&mut state, &new)
     }
 
-    /// Counts one fork less of a source; the last one takes a hidden source with it.
-    ///
-    /// # Errors
-    /// What staging gives.
-    pub(crate) fn release_fork(&self, source: StreamId) -> LogResult<()> {
+    /// Counts one fork less of a source; the last one takes a hidden source with it, now or as
+    /// soon as that can be logged.
+    pub(crate) fn release_fork(&self, source: StreamId) {
         let mut state = self.lock();
-        let Some(at) = state.table.by_id(source) else { return Ok(()) };
+        let Some(at) = state.table.by_id(source) else { return };
         let rare = state.table.rare_mut(at);
+        // Once for each fork: a count that is too low loses what another fork reads.
         rare.forks = rare.forks.checked_sub(1).expect("I8: a fork is counted before it is gone");
-        self.end_if_unread(&mut state, at)?;
+        if is_unread(&state, at) {
+            state.unread.push(source);
+        }
         drop(state);
-        self.kick();
-        Ok(())
+        self.end_unread();
     }
 
-    /// Deletes a hidden source that nobody forks any more.
-    fn end_if_unread(&self, state: &mut State, at: SlotNo) -> LogResult<()> {
-        let is_hidden = state.table.slot(at).flags.has(Flags::SOFT_DELETED);
-        let has_forks = state.table.rare(at).is_some_and(|rare| rare.forks > 0);
-        if is_hidden && !has_forks {
-            self.stage_end(state, at)?;
+    /// Deletes hidden sources that nobody forks any more; those that cannot be deleted now (the
+    /// log is full, say) wait for the next occasion.
+    pub(crate) fn end_unread(&self) {
+        let mut state = self.lock();
+        while let Some(source) = state.unread.last().copied() {
+            if let Some(at) = state.table.by_id(source)
+                && self.stage_end(&mut state, at).is_err()
+            {
+                break;
+            }
+            state.unread.pop();
         }
-        Ok(())
+        drop(state);
+        self.kick();
     }
 
     /// Takes the sources whose fork is durably gone.
@@ -98,9 +104,9 @@ impl Lane {
         std::mem::take(&mut self.lock().released)
     }
 
-    /// Gives a source back that could not be released now.
-    pub(crate) fn return_released(&self, source: StreamId) {
-        self.lock().released.push(source);
+    /// Gives sources back that could not be released now.
+    pub(crate) fn return_released(&self, sources: Vec<StreamId>) {
+        self.lock().released.extend(sources);
     }
 
     /// Lists the sources of this lane's streams: once for each fork.
@@ -121,18 +127,20 @@ impl Lane {
         Ok(())
     }
 
-    /// Ends hidden sources whose last fork went while the log was closing.
-    ///
-    /// # Errors
-    /// What staging gives.
-    pub(crate) fn end_all_unread(&self) -> LogResult<()> {
+    /// Ends hidden sources whose last fork went while the log was closing, once all forks are
+    /// counted.
+    pub(crate) fn end_all_unread(&self) {
         let mut state = self.lock();
-        let hidden =
-            |(at, slot): (SlotNo, &Slot)| slot.flags.has(Flags::SOFT_DELETED).then_some(at);
-        let all: Vec<SlotNo> = state.table.iter().filter_map(hidden).collect();
-        for at in all {
-            self.end_if_unread(&mut state, at)?;
-        }
-        Ok(())
+        let unread = |(at, slot): (SlotNo, &Slot)| is_unread(&state, at).then_some(slot.id);
+        let all: Vec<StreamId> = state.table.iter().filter_map(unread).collect();
+        state.unread = all;
+        drop(state);
+        self.end_unread();
     }
+}
+
+/// Whether a stream is hidden, and nobody forks it.
+fn is_unread(state: &State, at: SlotNo) -> bool {
+    let has_forks = state.table.rare(at).is_some_and(|rare| rare.forks > 0);
+    state.table.slot(at).flags.has(Flags::SOFT_DELETED) && !has_forks
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Lane, State, Waiter};
 use crate::error::{LogResult, Rejection};
 use crate::format::{Expiry, Extensions, NewRecord, RecordKind};
+use crate::request::Config;
 use crate::table::SlotNo;
 use crate::table::slot::Flags;
 
@@ -18,7 +19,7 @@ const EXPIRED_PER_STEP: usize = 1000;
 
 impl Lane {
     /// Finds a stream that requests may change; one whose time is over is ended first, and its
-    /// name is free again.
+    /// name is free again. Its watchers are woken with the next commit.
     pub(super) fn living(&self, state: &mut State, name: &str) -> LogResult<Option<SlotNo>> {
         let Some(at) = state.table.by_name(name) else { return Ok(None) };
         if state.table.slot(at).flags.has(Flags::SOFT_DELETED) {
@@ -29,6 +30,8 @@ impl Lane {
         }
         let is_kept = state.table.rare(at).is_some_and(|rare| rare.forks > 0);
         self.stage_end(state, at)?;
+        // Whatever becomes of the request, somebody has to commit this.
+        self.work.notify_one();
         if is_kept { Err(Rejection::SoftDeleted.into()) } else { Ok(None) }
     }
 
@@ -39,10 +42,18 @@ impl Lane {
     pub(super) fn visible(&self, state: &State, name: &str) -> Result<SlotNo, Rejection> {
         let at = state.table.by_name(name).ok_or(Rejection::NotFound)?;
         let flags = state.table.slot(at).flags;
-        if !flags.has(Flags::VISIBLE) || self.is_expired(state, at) {
+        if !flags.has(Flags::VISIBLE) {
             return Err(Rejection::NotFound);
         }
-        if flags.has(Flags::SOFT_DELETED) { Err(Rejection::SoftDeleted) } else { Ok(at) }
+        if flags.has(Flags::SOFT_DELETED) {
+            return Err(Rejection::SoftDeleted);
+        }
+        if !self.is_expired(state, at) {
+            return Ok(at);
+        }
+        // The same before and after its end is logged.
+        let is_kept = state.table.rare(at).is_some_and(|rare| rare.forks > 0);
+        Err(if is_kept { Rejection::SoftDeleted } else { Rejection::NotFound })
     }
 
     /// When a stream's time is over, ms since 1970.
@@ -58,6 +69,12 @@ impl Lane {
 
     pub(super) fn is_expired(&self, state: &State, at: SlotNo) -> bool {
         Self::ends_at(state, at).is_some_and(|ends_ms| ends_ms <= self.now_ms())
+    }
+
+    /// What a record says of when it used a stream, where that matters. The frame's time will not
+    /// do: it is sealed later, and replay must not give a stream more time than it had for readers.
+    pub(super) fn use_of(&self, config: &Config) -> Option<u64> {
+        matches!(config.expiry, Some(Expiry::Sliding { .. })).then(|| self.now_ms())
     }
 
     pub(super) fn schedule_expiry(state: &mut State, at: SlotNo) {
@@ -120,30 +137,35 @@ impl Lane {
     pub(crate) fn expire_step(&self) -> LogResult<bool> {
         let mut state = self.lock();
         let now_ms = self.now_ms();
-        let mut woken = Vec::new();
         let mut ended = 0;
-        while ended < EXPIRED_PER_STEP {
-            let due = state.expiries.peek().is_some_and(|Reverse((ends, ..))| *ends <= now_ms);
-            let Some(Reverse((_, at, id))) = (if due { state.expiries.pop() } else { None }) else {
-                break;
-            };
+        let mut outcome = Ok(());
+        while ended < EXPIRED_PER_STEP && outcome.is_ok() {
+            let due = state.expiries.peek().filter(|Reverse((ends, ..))| *ends <= now_ms).copied();
+            let Some(entry @ Reverse((_, at, id))) = due else { break };
+            state.expiries.pop();
             let is_there = state.table.by_id(id) == Some(at);
             if !is_there || state.table.slot(at).flags.has(Flags::SOFT_DELETED) {
                 continue;
             }
-            if self.is_expired(&state, at) {
-                woken.extend(state.watchers.remove(&at).unwrap_or_default());
-                self.stage_end(&mut state, at)?;
-                ended += 1;
-            } else {
+            if !self.is_expired(&state, at) {
                 Self::schedule_expiry(&mut state, at);
+                continue;
+            }
+            match self.stage_end(&mut state, at) {
+                Ok(_) => ended += 1,
+                Err(error) => {
+                    // What cannot be logged now is due at the next step.
+                    state.expiries.push(entry);
+                    outcome = Err(error);
+                }
             }
         }
+        let woken = std::mem::take(&mut state.ended);
         drop(state);
         woken.into_iter().for_each(Waiter::wake);
         if ended > 0 {
             self.kick();
         }
-        Ok(ended == EXPIRED_PER_STEP)
+        outcome.map(|()| ended == EXPIRED_PER_STEP)
     }
 }

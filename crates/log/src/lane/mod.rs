@@ -82,10 +82,14 @@ pub(crate) struct State {
     has_no_orphans: bool,
     /// Sources whose fork is durably gone: each counts one less.
     released: Vec<StreamId>,
+    /// Hidden sources that nobody forks any more, and whose end is not logged yet.
+    unread: Vec<StreamId>,
     /// Streams with an expiry, soonest first; an entry may be out of date.
     expiries: BinaryHeap<Reverse<(u64, SlotNo, StreamId)>>,
     waiters: Waiters,
     watchers: HashMap<SlotNo, Vec<Waiter>>,
+    /// Watchers of streams that ended: to be woken by whoever comes next.
+    ended: Vec<Waiter>,
     poisoned: Option<String>,
     is_stopping: bool,
 }
@@ -131,9 +135,11 @@ impl Lane {
             dead: parts.dead,
             has_no_orphans: false,
             released: Vec::new(),
+            unread: Vec::new(),
             expiries: BinaryHeap::new(),
             waiters: Waiters::default(),
             watchers: HashMap::new(),
+            ended: Vec::new(),
             poisoned: None,
             is_stopping: false,
         };
@@ -326,7 +332,7 @@ impl State {
     /// Turns the lane down for good; wakes everybody who waits.
     fn poison(&mut self, why: String) -> Vec<Waiter> {
         self.poisoned.get_or_insert(why);
-        let mut woken = Vec::new();
+        let mut woken = std::mem::take(&mut self.ended);
         self.waiters.take_all(&mut woken);
         for (_, watchers) in self.watchers.drain() {
             woken.extend(watchers);

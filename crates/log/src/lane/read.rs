@@ -129,14 +129,17 @@ impl Lane {
     /// false when that is so already.
     ///
     /// # Errors
-    /// [`Rejection::NotFound`].
+    /// [`Rejection::NotFound`], [`LogError::Poisoned`].
     pub fn watch(&self, name: &str, seen: Offset, waiter: Waiter) -> LogResult<bool> {
         let mut state = self.lock();
         let at = self.visible(&state, name)?;
-        let slot = state.table.slot_mut(at);
+        let slot = state.table.slot(at);
         if slot.durable > seen || slot.flags.has(Flags::CLOSED_VISIBLE) {
             return Ok(false);
         }
+        // Nothing more comes on a lane that failed.
+        state.check_healthy()?;
+        let slot = state.table.slot_mut(at);
         slot.flags.set(Flags::WATCHED);
         state.watchers.entry(at).or_default().push(waiter);
         Ok(true)

@@ -102,6 +102,7 @@ impl Lane {
                 fork_parent: new
                     .parent
                     .map(|parent| ForkParent { stream: parent.stream, offset: parent.offset }),
+                touched_ms: self.use_of(config),
                 metadata,
                 ..Extensions::default()
             },
@@ -148,6 +149,7 @@ impl Lane {
                     seq: p.sequence,
                 }),
                 sequence: request.sequence,
+                touched_ms: self.use_of(&slot.config),
                 ..Extensions::default()
             },
             payload: request.payload,
@@ -168,13 +170,14 @@ impl Lane {
         state.check_healthy()?;
         let at = self.living(&mut state, name)?.ok_or(Rejection::NotFound)?;
         let lsn = self.stage_end(&mut state, at)?;
-        let woken = state.watchers.remove(&at).unwrap_or_default();
+        let woken = std::mem::take(&mut state.ended);
         drop(state);
         woken.into_iter().for_each(super::Waiter::wake);
         Ok(Ticket::new(self, lsn, ()))
     }
 
-    /// Stages a stream's deletion, or that only its forks may read it from now on.
+    /// Stages a stream's deletion, or that only its forks may read it from now on. Its watchers
+    /// are left to be woken.
     pub(super) fn stage_end(&self, state: &mut State, at: SlotNo) -> LogResult<Lsn> {
         let has_forks = state.table.rare(at).is_some_and(|rare| rare.forks > 0);
         let slot = state.table.slot(at);
@@ -188,7 +191,11 @@ impl Lane {
             payload: &[],
             payload_crc: None,
         };
-        self.stage(state, &record)
+        let lsn = self.stage(state, &record)?;
+        // The slot may be another stream's by the time this is durable.
+        let watchers = state.watchers.remove(&at).unwrap_or_default();
+        state.ended.extend(watchers);
+        Ok(lsn)
     }
 
     /// Says what is known of a stream, as far as it is durable.
@@ -233,6 +240,7 @@ impl Lane {
 
     /// Stages a record: into the open frame, and into the table. Gives where it begins.
     pub(super) fn stage(&self, state: &mut State, record: &NewRecord<'_>) -> LogResult<Lsn> {
+        state.check_healthy()?;
         let len = record.encoded_len().map_err(too_large)?;
         if state.staged_bytes.saturating_add(to_u64(len)) > self.options.max_staged_bytes {
             return Err(LogError::Full(format!(

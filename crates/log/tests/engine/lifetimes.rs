@@ -1,14 +1,13 @@
 //! Forks, and streams whose time is over.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_disk::sim::{SimClock, SimDisk, SimRng};
+use highwater_disk::sim::{SimClock, SimDisk};
+use highwater_log::Log;
 use highwater_log::error::{LogError, Rejection};
 use highwater_log::ids::Offset;
 use highwater_log::options::Options;
 use highwater_log::request::{Config, Create, CreateOutcome, End, Expiry, Fork};
-use highwater_log::{Driver, Log, Machine};
 
 use crate::support::*;
 
@@ -113,14 +112,8 @@ fn the_same_fork_again_is_no_change_and_leaves_no_reference() {
     assert_eq!(rejected(log.read("source", Offset(0), 1)), Rejection::NotFound);
 }
 
-/// A log whose clock the test moves.
 fn timed(disk: &SimDisk, clock: &SimClock) -> Log {
-    let machine = Machine {
-        disk: Arc::new(disk.clone()),
-        clock: Arc::new(clock.clone()),
-        rng: Box::new(SimRng::new(1)),
-    };
-    Log::open(machine, &small(), Driver::Caller).unwrap()
+    open_at(disk, &small(), clock).unwrap()
 }
 
 #[test]

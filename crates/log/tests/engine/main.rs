@@ -5,6 +5,7 @@
 mod basics;
 mod check;
 mod crash;
+mod ends;
 mod formats;
 mod lifetimes;
 mod restarts;

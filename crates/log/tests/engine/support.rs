@@ -28,9 +28,14 @@ pub fn disk(seed: u64) -> SimDisk {
 }
 
 pub fn open(disk: &SimDisk, options: &Options) -> Result<Log, OpenError> {
+    open_at(disk, options, &SimClock::new())
+}
+
+/// A log whose clock the test moves.
+pub fn open_at(disk: &SimDisk, options: &Options, clock: &SimClock) -> Result<Log, OpenError> {
     let machine = Machine {
         disk: Arc::new(disk.clone()),
-        clock: Arc::new(SimClock::new()),
+        clock: Arc::new(clock.clone()),
         rng: Box::new(SimRng::new(7)) as Box<dyn Rng>,
     };
     Log::open(machine, options, Driver::Caller)

@@ -1,0 +1,261 @@
+//! How streams end when the log is full, fails, or loses power meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Wake;
+use std::time::Duration;
+
+use highwater_disk::sim::{CrashMode, Fault, OperationKind, SimClock, SimDisk, SimOptions};
+use highwater_log::Log;
+use highwater_log::error::{LogError, Rejection};
+use highwater_log::ids::Offset;
+use highwater_log::lane::waiters::Waiter;
+use highwater_log::options::{Durability, Options};
+use highwater_log::request::{Config, Create, End, Expiry, Fork};
+
+use crate::support::*;
+
+#[derive(Default)]
+struct Bell(AtomicBool);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Bell {
+    fn has_rung(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Waits for a stream to go on behind its tail.
+fn watch(log: &Log, name: &str) -> Arc<Bell> {
+    let bell = Arc::new(Bell::default());
+    let seen = log.info(name).unwrap().tail;
+    assert!(log.watch(name, seen, Waiter::Task(Arc::clone(&bell).into())).unwrap());
+    bell
+}
+
+fn fork(log: &Log, name: &str, source: &str) {
+    let config = text();
+    let (offset, payload, end) = (None, &b""[..], End::Open);
+    let request = Fork { name, source, offset, config: &config, payload, end };
+    log.fork(&request).unwrap().wait().unwrap();
+}
+
+fn create_with(log: &Log, name: &str, expiry: Expiry) {
+    let config = Config { expiry: Some(expiry), ..text() };
+    let request = Create { name, config: &config, payload: b"kept", end: End::Open };
+    log.create(&request).unwrap().wait().unwrap();
+}
+
+/// A log so small that a few commits fill it.
+fn tiny() -> Options {
+    Options { max_wal_bytes: 3 * (64 << 10), checkpoint_wal_bytes: 3 * (64 << 10), ..small() }
+}
+
+/// Commits single appends until the log takes just so many more commits.
+fn fill(log: &Log, room: usize) {
+    create(log, "filler").unwrap().wait().unwrap();
+    let fits = |log: &Log| append(log, "filler", b"x").map(|ticket| ticket.wait().unwrap());
+    // Three segments of 15 frames each; some are used already.
+    let mut commits = 0;
+    while fits(log).is_ok() {
+        commits += 1;
+    }
+    log.checkpoint().unwrap();
+    // The first two are free again, and the last one is full.
+    for _ in 0..30 - room {
+        fits(log).unwrap();
+    }
+    assert!(commits > 30, "the log was filled once");
+}
+
+fn state(log: &Log, name: &str) -> Rejection {
+    match log.read(name, Offset(0), 1) {
+        Err(LogError::Rejected(rejection)) => rejection,
+        other => panic!("{name} is there: {other:?}"),
+    }
+}
+
+#[test]
+fn a_hidden_source_whose_last_fork_goes_when_the_log_is_full_ends_when_there_is_room_again() {
+    // I8: the fork is counted out once, however often its source's end is tried.
+    let disk = disk(61);
+    let log = open(&disk, &tiny()).unwrap();
+    create(&log, "source").unwrap().wait().unwrap();
+    fork(&log, "fork", "source");
+    log.delete("source").unwrap().wait().unwrap();
+    fill(&log, 1);
+    log.delete("fork").unwrap().wait().unwrap();
+    assert!(matches!(append(&log, "filler", b"x"), Err(LogError::Full(_))));
+    for _ in 0..3 {
+        log.step();
+        assert_eq!(state(&log, "source"), Rejection::SoftDeleted);
+    }
+    log.checkpoint().unwrap();
+    while log.step() {}
+    assert_eq!(state(&log, "source"), Rejection::NotFound);
+    create(&log, "source").unwrap().wait().unwrap();
+}
+
+#[test]
+fn a_full_log_with_a_source_to_end_can_be_opened() {
+    // I7
+    let disk = disk(62);
+    let log = open(&disk, &tiny()).unwrap();
+    create(&log, "source").unwrap().wait().unwrap();
+    fork(&log, "fork", "source");
+    log.delete("source").unwrap().wait().unwrap();
+    fill(&log, 1);
+    log.delete("fork").unwrap().wait().unwrap();
+    drop(log);
+    let log = open(&disk, &tiny()).unwrap();
+    assert_eq!(state(&log, "source"), Rejection::SoftDeleted);
+    log.checkpoint().unwrap();
+    while log.step() {}
+    assert_eq!(state(&log, "source"), Rejection::NotFound);
+}
+
+#[test]
+fn a_stream_whose_time_is_over_when_the_log_is_full_ends_when_there_is_room_again() {
+    let (disk, clock) = (disk(63), SimClock::new());
+    let log = open_at(&disk, &tiny(), &clock).unwrap();
+    create_with(&log, "short", Expiry::Sliding { ttl_ms: 10_000 });
+    fill(&log, 0);
+    let bell = watch(&log, "short");
+    clock.advance(Duration::from_secs(20));
+    log.step();
+    assert_eq!(state(&log, "short"), Rejection::NotFound);
+    assert!(!bell.has_rung(), "nothing could be logged");
+    log.checkpoint().unwrap();
+    while log.step() {}
+    assert!(bell.has_rung());
+    log.checkpoint().unwrap();
+    log.checkpoint().unwrap();
+    let kept = highwater_disk::Disk::list(&disk, "streams/0").unwrap().len();
+    assert_eq!(kept, 1, "only the filler's bytes are kept");
+}
+
+#[test]
+fn whoever_watches_a_stream_is_woken_when_a_request_finds_that_its_time_is_over() {
+    // I2: the name, and the slot, are another stream's by then.
+    let (disk, clock) = (disk(64), SimClock::new());
+    let log = open_at(&disk, &small(), &clock).unwrap();
+    create_with(&log, "short", Expiry::Sliding { ttl_ms: 10_000 });
+    let bell = watch(&log, "short");
+    clock.advance(Duration::from_secs(20));
+    create(&log, "short").unwrap().wait().unwrap();
+    assert!(bell.has_rung());
+}
+
+#[test]
+fn nobody_waits_for_a_lane_that_has_failed() {
+    // I10
+    let disk = disk(65);
+    let log = open(&disk, &small()).unwrap();
+    create(&log, "s").unwrap().wait().unwrap();
+    let bell = watch(&log, "s");
+    disk.fail_next(OperationKind::SyncData, 1, Fault::Eio);
+    assert!(append(&log, "s", b"lost").unwrap().wait().is_err());
+    assert!(bell.has_rung());
+    let again = log.watch("s", Offset(0), Waiter::Task(Arc::new(Bell::default()).into()));
+    assert!(matches!(again, Err(LogError::Poisoned(_))), "{again:?}");
+}
+
+#[test]
+fn a_use_that_a_failed_lane_cannot_log_is_refused() {
+    // I10
+    let (disk, clock) = (disk(66), SimClock::new());
+    let log = open_at(&disk, &small(), &clock).unwrap();
+    create_with(&log, "s", Expiry::Sliding { ttl_ms: 10_000 });
+    disk.fail_next(OperationKind::SyncData, 1, Fault::Eio);
+    assert!(append(&log, "s", b"lost").unwrap().wait().is_err());
+    clock.advance(Duration::from_secs(5));
+    assert!(matches!(log.touch("s"), Err(LogError::Poisoned(_))));
+    clock.advance(Duration::from_secs(60));
+    let before = disk.operations();
+    log.step();
+    assert_eq!(disk.operations(), before, "nothing is written any more");
+}
+
+#[test]
+fn a_stream_whose_time_was_over_does_not_come_back_because_its_last_append_was_committed_late() {
+    // I2
+    let (disk, clock) = (disk(67), SimClock::new());
+    let log = open_at(&disk, &small(), &clock).unwrap();
+    create_with(&log, "s", Expiry::Sliding { ttl_ms: 10_000 });
+    let ticket = append(&log, "s", b"more").unwrap();
+    clock.advance(Duration::from_secs(9));
+    ticket.wait().unwrap();
+    clock.advance(Duration::from_secs(2));
+    assert!(log.info("s").is_none());
+    drop(log);
+    let log = open_at(&disk.crash(), &small(), &clock).unwrap();
+    assert!(log.info("s").is_none());
+}
+
+#[test]
+fn a_hidden_source_stays_hidden_when_its_time_is_over() {
+    let (disk, clock) = (disk(68), SimClock::new());
+    let log = open_at(&disk, &small(), &clock).unwrap();
+    create_with(&log, "source", Expiry::Sliding { ttl_ms: 10_000 });
+    fork(&log, "fork", "source");
+    clock.advance(Duration::from_secs(20));
+    assert_eq!(state(&log, "source"), Rejection::SoftDeleted);
+    while log.step() {}
+    assert_eq!(state(&log, "source"), Rejection::SoftDeleted);
+    drop(log);
+    let log = open_at(&disk, &small(), &clock).unwrap();
+    assert_eq!(state(&log, "source"), Rejection::SoftDeleted);
+    assert_eq!(read_all(&log, "fork").unwrap(), b"kept");
+}
+
+/// Two names that are in different lanes of two.
+const LANES_APART: [&str; 2] = ["source", "fork"];
+
+fn without_barriers(seed: u64) -> (SimDisk, Options) {
+    let options = SimOptions { crash: CrashMode::Random, ..SimOptions::seeded(seed) };
+    (SimDisk::new(options), Options { lanes: 2, durability: Durability::Memory, ..small() })
+}
+
+#[test]
+fn a_fork_without_barriers_never_outlives_what_it_reads_in_another_lane() {
+    // I8
+    let [source, name] = LANES_APART;
+    for seed in 0..60 {
+        let (disk, options) = without_barriers(seed);
+        let log = open(&disk, &options).unwrap();
+        create(&log, source).unwrap().wait().unwrap();
+        append(&log, source, b"shared").unwrap().wait().unwrap();
+        fork(&log, name, source);
+        let log = open(&disk.crash(), &options).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        if log.info(name).is_some() {
+            assert_eq!(read_all(&log, name).unwrap(), b"shared", "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_source_without_barriers_is_there_whenever_its_deleted_fork_comes_back() {
+    // I8
+    let [source, name] = LANES_APART;
+    for seed in 0..60 {
+        let (disk, options) = without_barriers(seed);
+        let log = open(&disk, &options).unwrap();
+        create(&log, source).unwrap().wait().unwrap();
+        append(&log, source, b"shared").unwrap().wait().unwrap();
+        fork(&log, name, source);
+        log.delete(source).unwrap().wait().unwrap();
+        log.checkpoint().unwrap();
+        log.delete(name).unwrap().wait().unwrap();
+        while log.step() {}
+        assert_eq!(state(&log, source), Rejection::NotFound);
+        let log = open(&disk.crash(), &options).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        if log.info(name).is_some() {
+            assert_eq!(read_all(&log, name).unwrap(), b"shared", "seed {seed}");
+        }
+    }
+}
