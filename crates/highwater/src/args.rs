@@ -1,15 +1,20 @@
 //! What can be typed. Shell completions and man pages are generated from these definitions.
 
+mod engine;
+
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use highwater_engine_bench::session;
 use highwater_probe::analyse::compare::Measure;
 use highwater_probe::preset::{Overrides, Preset, Product};
 use highwater_report::case::{Arrival, Barrier, Every, FileState, IoMode, Sharing};
 use highwater_stats::units;
 use highwater_torture::Layer;
+
+pub use engine::EngineArgs;
 
 /// Know what a durable write costs, then never pay more than that.
 #[derive(Debug, Parser)]
@@ -88,6 +93,8 @@ pub struct ProbeArgs {
   group     1 to 256 writers on one file with group commit, closed and open loop
   files     10 to 100 000 small files, by fdatasync each, by 8 threads, or by one syncfs
             (more than ten minutes with its largest numbers; --files 10,100,1000 is quick)
+  engine    the log in this process: 1, 64 and 256 writers, by threads and by futures, beside a bare
+            write + fdatasync; appends/s, latency, CPU, memory, device bytes
   custom    append + fsync, for lists of your own
 
 Lists are separated by commas and replace the preset's values; the whole product is run.
@@ -96,12 +103,13 @@ Examples:
   highwater bench --preset wal /var/lib/db
   highwater bench --preset batch --every 1,4,16,64KiB .
   highwater bench --preset group --writers 1,8 --arrival closed,open:2000 .
+  highwater bench --preset engine --writers 64 --streams 1000,100000 /var/lib/db
   highwater bench --state initialised --io direct --barrier fdatasync,rwf_dsync --block 4K,16K .")]
 pub struct BenchArgs {
     /// Directory to measure in; its file system and disk are what is measured
     pub directory: PathBuf,
     /// Named slice
-    #[arg(long, default_value = "custom", value_parser = PossibleValuesParser::new(Preset::NAMES))]
+    #[arg(long, default_value = "custom", value_parser = preset_parser())]
     pub preset: String,
     /// File states: append, allocated, initialised
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
@@ -152,6 +160,9 @@ pub struct BenchArgs {
     /// Also write the per-round rows to this new file
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// Settings of the preset `engine`.
+    #[command(flatten)]
+    pub engine: EngineArgs,
     /// Settings common to all runs.
     #[command(flatten)]
     pub run: RunArgs,
@@ -286,6 +297,11 @@ pub struct TortureArgs {
     /// Print the verdict as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Reads a preset's name.
+fn preset_parser() -> PossibleValuesParser {
+    PossibleValuesParser::new(Preset::NAMES.iter().copied().chain([session::PRESET]))
 }
 
 /// Reads a layer by its name.

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use highwater_engine_bench::data::Row;
+use highwater_engine_bench::runner as engine;
 use highwater_probe::runner::{Observer, Step};
 use highwater_report::data::{RoundRow, StopReason};
 use highwater_stats::units;
@@ -92,6 +94,47 @@ impl Observer for Progress {
             StopReason::NotRun(why) => ("not run", why),
         };
         self.bar.println(format!("{}: {what}: {why}", step.planned.case));
+    }
+}
+
+/// A progress bar over a run of the preset `engine`.
+pub struct EngineProgress(Progress);
+
+impl EngineProgress {
+    /// Begins.
+    pub fn new(show: Show) -> Self {
+        Self(Progress::new(show, None))
+    }
+
+    /// Removes the bar.
+    pub fn finish(&self) {
+        self.0.finish();
+    }
+}
+
+impl engine::Observer for EngineProgress {
+    fn started(&mut self, step: &engine::Step<'_>) {
+        let progress = &mut self.0;
+        let of = u64::try_from(step.of).unwrap_or(u64::MAX);
+        let all = of.saturating_mul(u64::from(step.rounds));
+        progress.bar.set_length(all.max(1));
+        progress.bar.set_position(progress.done);
+        let left = progress.estimate(all);
+        let left = left.map_or(String::new(), |left| format!(", {} s left", left.as_secs()));
+        let (round, position) = (step.round + 1, step.position + 1);
+        progress.bar.set_prefix(format!("round {round}, {position}/{of}{left}"));
+        progress.bar.set_message(format!("{}: {}", step.subject, step.case));
+    }
+
+    fn measured(&mut self, step: &engine::Step<'_>, row: &Row) {
+        self.0.done += 1;
+        let p50 = units::duration_ns(row.p50_ns);
+        self.0.bar.set_message(format!("{}: {}: p50 {p50}", step.subject, step.case));
+    }
+
+    fn stopped(&mut self, step: &engine::Step<'_>, why: &str) {
+        self.0.done += 1;
+        self.0.bar.println(format!("{}: {}: {why}", step.subject, step.case));
     }
 }
 

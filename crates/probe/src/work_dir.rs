@@ -2,7 +2,8 @@
 //!
 //! Its name carries who made it: process id, start time, process namespace and boot. The owner also
 //! holds a lock on it. A later run removes it only when the name says the owner is gone and the
-//! lock is free, and then only files that carry names this module gives.
+//! lock is free, and then only files that carry names this module gives, and stores: directories
+//! that a database under measurement has for itself.
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,8 @@ use crate::error::ProbeError;
 const PREFIX: &str = "highwater-work.";
 const CASE_PREFIX: &str = "case-";
 const FILE_PREFIX: &str = "hw-";
+/// Directories of stores: databases of whatever kind, with files of their own naming.
+const STORE_PREFIX: &str = "store-";
 
 /// A run's working directory.
 #[derive(Debug)]
@@ -59,6 +62,17 @@ impl WorkDir {
         self.next_case += 1;
         dir::create_new(&path).map_err(|error| ProbeError::at(&path, &error))?;
         Ok(CaseDir { path })
+    }
+
+    /// Makes an empty directory for a store, which names its files itself.
+    ///
+    /// # Errors
+    /// As mkdir(2).
+    pub fn store_dir(&mut self) -> Result<StoreDir, ProbeError> {
+        let path = self.path.join(format!("{STORE_PREFIX}{}", self.next_case));
+        self.next_case += 1;
+        dir::create_new(&path).map_err(|error| ProbeError::at(&path, &error))?;
+        Ok(StoreDir { path })
     }
 
     /// Removes the directory.
@@ -107,6 +121,26 @@ impl Drop for CaseDir {
     fn drop(&mut self) {
         // Whatever stays is removed with the working directory, which reports failures.
         remove_case(&self.path).ok();
+    }
+}
+
+/// A store's directory, removed with all that is in it when dropped.
+#[derive(Debug)]
+pub struct StoreDir {
+    path: PathBuf,
+}
+
+impl StoreDir {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for StoreDir {
+    fn drop(&mut self) {
+        // Whatever stays is removed with the working directory, which reports failures.
+        std::fs::remove_dir_all(&self.path).ok();
     }
 }
 
@@ -200,8 +234,13 @@ fn process_namespace() -> u64 {
 /// Removes a working directory that holds nothing but what runs make.
 fn remove_ours(path: &Path) -> Result<(), String> {
     for entry in list(path)? {
-        let is_case = name_has(&entry, CASE_PREFIX) && entry.is_dir() && !entry.is_symlink();
-        if !is_case {
+        let is_dir = entry.is_dir() && !entry.is_symlink();
+        if is_dir && name_has(&entry, STORE_PREFIX) {
+            std::fs::remove_dir_all(&entry)
+                .map_err(|error| format!("{}: {error}", entry.display()))?;
+            continue;
+        }
+        if !(is_dir && name_has(&entry, CASE_PREFIX)) {
             return Err(format!(
                 "it holds {}, which no run made; remove it by hand",
                 entry.display()
@@ -297,6 +336,25 @@ mod tests {
             assert!(reaped.kept[0].1.contains("by hand"), "{reaped:?}");
             assert_eq!(std::fs::read(dead.join(foreign)).unwrap(), b"mine");
         }
+    }
+
+    #[test]
+    fn a_store_is_removed_whole_when_dropped_and_when_its_run_died() {
+        // M7
+        let parent = tempfile::tempdir().unwrap();
+        let mut work = WorkDir::create(parent.path()).unwrap();
+        let store = work.store_dir().unwrap();
+        std::fs::create_dir(store.path().join("wal")).unwrap();
+        std::fs::write(store.path().join("wal/any name"), b"x").unwrap();
+        let path = store.path().to_owned();
+        drop(store);
+        assert!(!path.exists());
+        work.close().unwrap();
+
+        let dead = parent.path().join(dead_owner().name());
+        std::fs::create_dir_all(dead.join("store-3/wal")).unwrap();
+        std::fs::write(dead.join("store-3/wal/any name"), b"x").unwrap();
+        assert_eq!(reap_dead(parent.path()).unwrap().removed, vec![dead]);
     }
 
     #[test]

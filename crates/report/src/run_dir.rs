@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::data::{Manifest, Outcome, RoundRow, RunData, Samples, SeriesRow};
+#[cfg(doc)]
+use crate::data::{Manifest, RoundRow};
+use crate::data::{Outcome, RunData, Samples, SeriesRow};
 pub use crate::run_error::RunError;
 use crate::run_load;
 
@@ -89,19 +91,20 @@ impl RunDir {
         run_load::load(&self.path)
     }
 
-    /// Writes the manifest.
+    /// Writes the manifest: a [`Manifest`], or what runs of another kind have for one.
     ///
     /// # Errors
     /// The file exists or cannot be written.
-    pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), RunError> {
+    pub fn write_manifest(&self, manifest: &impl Serialize) -> Result<(), RunError> {
         self.write_new(MANIFEST, &to_json(manifest))
     }
 
-    /// Appends a row to `rounds.csv` and hands it to the kernel.
+    /// Appends a row to `rounds.csv` and hands it to the kernel: a [`RoundRow`], or what runs of
+    /// another kind have for one.
     ///
     /// # Errors
     /// The file exists from another run or cannot be written.
-    pub fn append_round(&mut self, row: &RoundRow) -> Result<(), RunError> {
+    pub fn append_round(&mut self, row: &impl Serialize) -> Result<(), RunError> {
         let path = self.path.join(ROUNDS);
         if self.rounds.is_none() {
             self.rounds = Some(csv::Writer::from_writer(create_new(&path)?));

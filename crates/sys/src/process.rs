@@ -1,6 +1,10 @@
-//! Which processes are alive, told apart even when a process id is used again.
+//! Which processes are alive, told apart even when a process id is used again, and what this one
+//! has used.
 
 use std::path::Path;
+use std::time::Duration;
+
+use crate::error::{SysResult, last_error};
 
 /// Identity of a process: its id and when it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +39,102 @@ pub fn raise_open_file_limit() -> u64 {
     in_force.current.unwrap_or(u64::MAX)
 }
 
+/// What all threads of this process have used so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// CPU time in the program.
+    pub user: Duration,
+    /// CPU time in the kernel on its behalf.
+    pub system: Duration,
+    /// Times that a thread gave up its CPU to wait.
+    pub voluntary_switches: u64,
+    /// Times that a thread lost its CPU to another.
+    pub involuntary_switches: u64,
+}
+
+/// Reads what this process has used. Source: getrusage(2).
+///
+/// # Errors
+/// As the man page; none is expected for a process that asks for itself.
+pub fn usage() -> SysResult<Usage> {
+    let mut raw = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is valid for writes of the structure that the call fills.
+    let answer = unsafe { libc::getrusage(libc::RUSAGE_SELF, raw.as_mut_ptr()) };
+    if answer != 0 {
+        return Err(last_error("getrusage"));
+    }
+    // SAFETY: all of it was zeroed, which is a valid value of each of its integers.
+    let raw = unsafe { raw.assume_init() };
+    Ok(Usage {
+        user: duration(raw.ru_utime),
+        system: duration(raw.ru_stime),
+        voluntary_switches: u64::try_from(raw.ru_nvcsw).unwrap_or(0),
+        involuntary_switches: u64::try_from(raw.ru_nivcsw).unwrap_or(0),
+    })
+}
+
+/// CPU time that the calling thread has used. Source: `clock_gettime(2)`.
+pub fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Memory of this process in RAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Now, bytes.
+    pub resident_bytes: u64,
+    /// At most since the start or [`reset_peak_memory`], bytes.
+    pub peak_bytes: u64,
+}
+
+/// Reads this process's memory; `None` where `/proc` does not tell.
+pub fn memory() -> Option<Memory> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    Some(Memory {
+        resident_bytes: kib_field(&status, "VmRSS:")?,
+        peak_bytes: kib_field(&status, "VmHWM:")?,
+    })
+}
+
+/// Gives memory that was freed back to the system, and lets the peak begin anew. Source:
+/// proc(5), `clear_refs`.
+///
+/// # Errors
+/// When the kernel refuses to reset the peak; it then stays what it was.
+pub fn reset_peak_memory() -> std::io::Result<()> {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: takes no pointer, and only returns free memory to the system.
+        unsafe { libc::malloc_trim(0) };
+    }
+    std::fs::write("/proc/self/clear_refs", "5")
+}
+
+/// Counts the files that this process has open; `None` where `/proc` does not tell.
+pub fn open_files() -> Option<u64> {
+    // The listing itself is one of them.
+    u64::try_from(std::fs::read_dir("/proc/self/fd").ok()?.count()).ok()?.checked_sub(1)
+}
+
+/// Bytes that this process has handed to the block layer, or made dirty for it to write later.
+/// Source: proc(5), `io`. `None` where `/proc` does not tell.
+pub fn written_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.trim().parse().ok())
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+}
+
+fn kib_field(status: &str, name: &str) -> Option<u64> {
+    let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 fn start_ticks(pid: u32) -> Option<u64> {
     let path = format!("/proc/{pid}/stat");
     let text = std::fs::read_to_string(Path::new(&path)).ok()?;
@@ -53,5 +153,36 @@ mod tests {
         assert!(is_alive(me));
         assert!(!is_alive(ProcessId { start_ticks: me.start_ticks + 1, ..me }));
         assert!(!is_alive(ProcessId { pid: u32::MAX, start_ticks: 1 }));
+    }
+
+    #[test]
+    fn work_memory_and_files_show_in_what_the_process_has_used() {
+        let (before, thread_before) = (usage().unwrap(), thread_cpu_time());
+        let mut sum = 0_u64;
+        while thread_cpu_time() < thread_before + Duration::from_millis(20) {
+            sum = std::hint::black_box(sum + 1);
+        }
+        let after = usage().unwrap();
+        assert!(after.user + after.system > before.user + before.system);
+
+        reset_peak_memory().unwrap();
+        let base = memory().unwrap();
+        let block = vec![1_u8; 64 << 20];
+        assert!(memory().unwrap().resident_bytes >= base.resident_bytes + (32 << 20));
+        drop(std::hint::black_box(block));
+        assert!(memory().unwrap().peak_bytes >= base.peak_bytes + (32 << 20));
+
+        let files = open_files().unwrap();
+        let held: Vec<_> = (0..9).map(|_| std::fs::File::open("/proc/self/stat")).collect();
+        assert!(open_files().unwrap() >= files + 5, "{}", held.len());
+        assert!(written_bytes().is_some());
+    }
+
+    #[test]
+    fn memory_is_read_from_the_kernels_lines() {
+        let status = "Name:\tx\nVmHWM:\t   10240 kB\nVmRSS:\t    9 kB\n";
+        assert_eq!(kib_field(status, "VmHWM:"), Some(10240 << 10));
+        assert_eq!(kib_field(status, "VmRSS:"), Some(9 << 10));
+        assert_eq!(kib_field(status, "VmSwap:"), None);
     }
 }

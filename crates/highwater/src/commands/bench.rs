@@ -1,17 +1,22 @@
 //! `highwater bench`: named slices of the matrix, or products of its dimensions.
 
 use anyhow::{Context, Result};
+use highwater_engine_bench::session;
 use highwater_probe::preset::Preset;
 use highwater_probe::runner::Until;
 
-use super::Ending;
 use super::csv::NewCsv;
 use super::measured::{self, Before, Ready};
+use super::{Ending, bench_engine};
 use crate::args::BenchArgs;
 use crate::{output, stop};
 
 /// Measures, prints, and leaves a run directory.
 pub fn run(args: &BenchArgs, typed: Vec<String>) -> Result<Ending> {
+    if args.preset == session::PRESET {
+        return bench_engine::run(args, typed);
+    }
+    args.check_other_preset()?;
     let stop = stop::on_signal()?;
     let site = measured::open_site(&args.directory, &args.run)?;
     let preset = Preset::named(&args.preset).context("an unknown preset")?;

@@ -1,6 +1,7 @@
 //! What each word does. `measured` is what the two measuring words share.
 
 pub mod bench;
+mod bench_engine;
 pub mod check;
 pub mod compare;
 mod csv;
