@@ -9,6 +9,7 @@ pub mod ids;
 pub mod lane;
 mod log;
 mod maintenance;
+pub mod metrics;
 pub mod options;
 #[cfg(feature = "planted")]
 pub mod planted;

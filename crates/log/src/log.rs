@@ -14,6 +14,7 @@ use crate::lane::staging::Identity;
 use crate::lane::waiters::Waiter;
 use crate::lane::{Answer, Around, Lane, Read, Target, commit::Ticket};
 use crate::maintenance::{Keeper, Maintenance};
+use crate::metrics::LaneMetrics;
 use crate::options::Options;
 use crate::recover::{lane_of, open_lane, open_store};
 use crate::request::{Append, Appended, Create, CreateOutcome, Created, Fork, Info};
@@ -240,6 +241,11 @@ impl Log {
             freed |= lane.checkpoint(&*self.home, &self.catalog)?;
         }
         Ok(freed)
+    }
+
+    /// Says what each lane has done since the log was opened.
+    pub fn metrics(&self) -> Vec<LaneMetrics> {
+        self.lanes.iter().map(|lane| lane.metrics()).collect()
     }
 
     fn lane(&self, name: &str) -> &Arc<Lane> {

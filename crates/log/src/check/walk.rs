@@ -17,6 +17,7 @@ use crate::format::{BLOCK_BYTES, FrameContext, FrameHeader, Records, SnapshotFil
 use crate::ids::{Epoch, Lsn, SegmentNo, StreamId};
 use crate::lane::segment::{self, to_u64, to_usize};
 use crate::lane::staging::Identity;
+use crate::metrics::RecoveryMetrics;
 use crate::options::Options;
 use crate::recover::{NoFrame, Reading, Replay, begins_with};
 use crate::table::Table;
@@ -99,7 +100,15 @@ pub(super) fn walk(
         identity,
         segments,
         see,
-        replay: Replay { table, next_stream, stamp, dead: Vec::new(), proven: Lsn(0), options },
+        replay: Replay {
+            table,
+            next_stream,
+            stamp,
+            dead: Vec::new(),
+            proven: Lsn(0),
+            options,
+            recovery: RecoveryMetrics::default(),
+        },
         ledger: Ledger::new(stamp),
         whole,
         table_file,

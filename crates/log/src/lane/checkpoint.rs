@@ -16,6 +16,7 @@ use crate::format::{
 };
 use crate::home::{Absorb, Home};
 use crate::ids::{Lsn, Offset, StreamId};
+use crate::metrics::{Laps, nanos};
 use crate::options::Durability;
 use crate::table::slot::{Flags, Slot};
 use crate::table::{SlotNo, Table};
@@ -41,14 +42,27 @@ impl Lane {
     pub(crate) fn checkpoint(&self, home: &dyn Home, catalog: &Catalog) -> LogResult<bool> {
         // One at a time: two would absorb the same bytes.
         let _alone = self.checkpointing.lock().expect("nobody panics with this lock held");
+        let done = self.checkpoint_alone(home, catalog);
+        let counters = &mut self.lock().checkpoints;
+        counters.checkpoints += u64::from(done.is_ok());
+        counters.failures += u64::from(done.is_err());
+        done
+    }
+
+    fn checkpoint_alone(&self, home: &dyn Home, catalog: &Catalog) -> LogResult<bool> {
+        let mut laps = Laps::new(&*self.clock);
         let number = catalog.next_table();
         let in_home = self.all_in_home(home)?;
         let absorbed_to = self.lock().durable;
         let moved = self.absorb(home)?;
+        let absorb = laps.lap();
         home.barrier().inspect_err(|error| self.fail(&format!("the home's barrier: {error}")))?;
+        let barrier = laps.lap();
         let (stamp, bytes, snapshot, start, orphans) = {
             let mut state = self.lock();
             state.check_healthy()?;
+            state.checkpoints.absorb_ns.record(nanos(absorb));
+            state.checkpoints.barrier_ns.record(nanos(barrier));
             for moved in &moved {
                 state.note_absorbed(moved);
             }
@@ -76,6 +90,7 @@ impl Lane {
             let orphans: Vec<StreamId> = in_home.into_iter().filter(is_gone).collect();
             (stamp, bytes, snapshot, start, orphans)
         };
+        let snapshot_took = laps.lap();
         catalog.write_table(number, &bytes)?;
         // The table holds what was staged by then: it counts only once all of that is durable.
         self.wait_until_durable(stamp)?;
@@ -92,8 +107,16 @@ impl Lane {
             }
             LogError::from(error)
         })?;
+        let publish = laps.lap();
         self.lock().forget_orphans(orphans);
-        self.retire(start.replay_from, home)
+        let freed = self.retire(start.replay_from, home)?;
+        let retire = laps.lap();
+        let counters = &mut self.lock().checkpoints;
+        counters.table_bytes += to_u64(bytes.len());
+        counters.snapshot_ns.record(nanos(snapshot_took));
+        counters.publish_ns.record(nanos(publish));
+        counters.retire_ns.record(nanos(retire));
+        Ok(freed)
     }
 
     /// Streams of this lane that the home has anything of; nothing after the first checkpoint. A
@@ -121,7 +144,10 @@ impl Lane {
             let (group, taken) = self.lock().group(rest)?;
             rest = &rest[taken..];
             let crcs = home.absorb(&group)?;
-            let state = self.lock();
+            let mut state = self.lock();
+            let counters = &mut state.checkpoints;
+            counters.home_writes += to_u64(group.len());
+            counters.home_bytes += group.iter().map(|one| to_u64(one.bytes.len())).sum::<u64>();
             moved.extend(group.iter().zip(crcs).filter_map(|(absorb, region_crc)| {
                 let slot = state.table.by_id(absorb.stream)?;
                 let end = Offset(absorb.from.0 + to_u64(absorb.bytes.len()));
@@ -203,6 +229,7 @@ impl Lane {
                 }
                 let first = state.segments.pop_front().expect("there is more than one");
                 state.spares.push_back(Spare { file_no: first.file_no, file: first.file });
+                state.checkpoints.freed_segments += 1;
                 freed = true;
             }
             assert!(

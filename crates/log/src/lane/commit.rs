@@ -6,15 +6,17 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use highwater_disk::{DiskResult, File, PublishedReader};
 
-use super::segment::to_usize;
+use super::segment::{to_u64, to_usize};
 use super::staging::Sealed;
 use super::waiters::Waiter;
 use super::{Lane, State};
 use crate::error::{LogError, LogResult};
 use crate::ids::Lsn;
+use crate::metrics::{CommitMetrics, nanos};
 use crate::options::Durability;
 #[cfg(feature = "planted")]
 use crate::planted::Planted;
@@ -26,6 +28,16 @@ pub(crate) struct Batch {
     frames: Vec<Sealed>,
     writes: Vec<Write>,
     end: Lsn,
+    /// How long its first record waited for this commit.
+    waited: Duration,
+}
+
+/// How long a batch's way to the disk took.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spent {
+    write: Duration,
+    barrier: Duration,
+    barriers: u64,
 }
 
 /// One contiguous write.
@@ -112,7 +124,7 @@ impl Lane {
             written
         };
         let (woken, has_more) = self.publish(&batch, written);
-        woken.into_iter().for_each(Waiter::wake);
+        self.wake(woken);
         if has_more {
             self.work.notify_one();
         }
@@ -214,22 +226,28 @@ impl Lane {
         }
         state.is_committing = true;
         state.staged_bytes = 0;
-        Some(Batch { frames, writes, end })
+        let waited = self.clock.monotonic().saturating_sub(state.waiting_since);
+        Some(Batch { frames, writes, end, waited })
     }
 
-    fn write(&self, batch: &Batch) -> DiskResult<()> {
+    fn write(&self, batch: &Batch) -> DiskResult<Spent> {
+        let begun = self.clock.monotonic();
         for write in &batch.writes {
             let (start, end) = (to_usize(write.start), to_usize(write.start + write.len));
             write.file.write_at(&write.image.bytes()[start..end], write.start)?;
         }
+        let written = self.clock.monotonic();
+        let spent = Spent { write: written.saturating_sub(begun), ..Spent::default() };
         if self.options.durability == Durability::Memory {
-            return Ok(());
+            return Ok(spent);
         }
         #[cfg(feature = "planted")]
         if self.options.planted == Some(Planted::AckBeforeBarrier) {
-            return Ok(());
+            return Ok(spent);
         }
-        Self::sync(batch)
+        Self::sync(batch)?;
+        let barrier = self.clock.monotonic().saturating_sub(written);
+        Ok(Spent { barrier, barriers: to_u64(batch.writes.len()), ..spent })
     }
 
     /// Each segment's barrier, in order: a frame is only found behind the ones before it.
@@ -239,15 +257,19 @@ impl Lane {
 
     /// Makes a written batch visible, or poisons the lane; gives whom to wake, and whether more
     /// is staged.
-    fn publish(&self, batch: &Batch, written: DiskResult<()>) -> (Vec<Waiter>, bool) {
+    fn publish(&self, batch: &Batch, written: DiskResult<Spent>) -> (Vec<Waiter>, bool) {
         let mut state = self.lock();
+        let begun = self.clock.monotonic();
         state.is_committing = false;
-        if let Err(error) = written {
-            let woken = state.poison(error.to_string());
-            drop(state);
-            self.work.notify_all();
-            return (woken, false);
-        }
+        let spent = match written {
+            Ok(spent) => spent,
+            Err(error) => {
+                let woken = state.poison(error.to_string());
+                drop(state);
+                self.work.notify_all();
+                return (woken, false);
+            }
+        };
         assert!(batch.end > state.durable, "I2: what is durable only grows");
         state.durable = batch.end;
         if self.options.durability != Durability::Memory {
@@ -289,7 +311,20 @@ impl Lane {
         }
         let durable = state.durable;
         state.waiters.take_before(durable, &mut woken);
+        let publish = self.clock.monotonic().saturating_sub(begun);
+        count(&mut state.commits, batch, spent, publish);
         (woken, !state.staging.is_empty())
+    }
+
+    /// Wakes, without the lock; how long it took is counted under it.
+    fn wake(&self, woken: Vec<Waiter>) {
+        if woken.is_empty() {
+            return;
+        }
+        let begun = self.clock.monotonic();
+        woken.into_iter().for_each(Waiter::wake);
+        let took = self.clock.monotonic().saturating_sub(begun);
+        self.wakes.lock().expect("nobody panics with this lock held").record(nanos(took));
     }
 
     /// Everything before it is durable.
@@ -304,4 +339,21 @@ impl Lane {
     pub fn check(&self) -> Result<(), LogError> {
         self.lock().check_healthy()
     }
+}
+
+/// Counts a commit that is durable.
+fn count(metrics: &mut CommitMetrics, batch: &Batch, spent: Spent, publish: Duration) {
+    let records = batch.frames.iter().map(|frame| to_u64(frame.touched.len())).sum();
+    metrics.commits += 1;
+    metrics.frames += to_u64(batch.frames.len());
+    metrics.records += records;
+    metrics.bytes += batch.writes.iter().map(|write| write.len).sum::<u64>();
+    metrics.barriers += spent.barriers;
+    metrics.batch_records.record(records);
+    metrics.wait_ns.record(nanos(batch.waited));
+    metrics.write_ns.record(nanos(spent.write));
+    if spent.barriers > 0 {
+        metrics.barrier_ns.record(nanos(spent.barrier));
+    }
+    metrics.publish_ns.record(nanos(publish));
 }

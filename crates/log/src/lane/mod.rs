@@ -20,7 +20,7 @@ pub mod waiters;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use highwater_disk::{Clock, Disk, PublishedWriter};
@@ -30,6 +30,9 @@ use crate::format::{Extensions, NewRecord, RecordKind, SegmentHeader};
 use crate::home::Home;
 use crate::ids::{LaneId, Lsn, Offset, SegmentNo, StreamId};
 use crate::maintenance::Maintenance;
+use crate::metrics::{
+    CheckpointMetrics, CommitMetrics, Histogram, LaneMetrics, RecoveryMetrics, nanos,
+};
 use crate::options::Options;
 use crate::table::{SlotNo, Table};
 use segment::{FileNo, Segment, Spare};
@@ -38,6 +41,8 @@ use waiters::{Waiter, Waiters};
 
 pub use read::{Answer, Slice};
 pub(crate) use read::{Read, Target};
+
+const PANICKED: &str = "a thread panicked with the lane's lock held";
 
 /// A lane.
 #[derive(Debug)]
@@ -53,6 +58,8 @@ pub struct Lane {
     checkpointing: Mutex<()>,
     /// Tells the committer that something waits, or that it should end.
     work: Condvar,
+    /// How long waking took, ns; recorded where the lane's lock is not held.
+    wakes: Mutex<Histogram>,
 }
 
 /// Everything behind the lane's lock.
@@ -92,6 +99,11 @@ pub(crate) struct State {
     ended: Vec<Waiter>,
     poisoned: Option<String>,
     is_stopping: bool,
+    /// When the first record was staged that no commit has taken.
+    waiting_since: Duration,
+    commits: CommitMetrics,
+    checkpoints: CheckpointMetrics,
+    recovery: RecoveryMetrics,
 }
 
 /// What a lane stands on.
@@ -114,6 +126,7 @@ pub(crate) struct Parts {
     pub durable: Lsn,
     pub unabsorbed: Vec<SlotNo>,
     pub dead: Vec<StreamId>,
+    pub recovery: RecoveryMetrics,
 }
 
 impl Lane {
@@ -142,10 +155,23 @@ impl Lane {
             ended: Vec::new(),
             poisoned: None,
             is_stopping: false,
+            waiting_since: Duration::ZERO,
+            commits: CommitMetrics::default(),
+            checkpoints: CheckpointMetrics::default(),
+            recovery: parts.recovery,
         };
-        let (state, work) = (Mutex::new(state), Condvar::new());
-        let checkpointing = Mutex::new(());
-        Self { identity, options, disk, clock, home, maintenance, state, checkpointing, work }
+        Self {
+            identity,
+            options,
+            disk,
+            clock,
+            home,
+            maintenance,
+            state: Mutex::new(state),
+            checkpointing: Mutex::new(()),
+            work: Condvar::new(),
+            wakes: Mutex::default(),
+        }
     }
 
     /// Its number.
@@ -154,8 +180,37 @@ impl Lane {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic with the lock held leaves a state that nobody may build on.
-        self.state.lock().expect("a thread panicked with the lane's lock held")
+        match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::WouldBlock) => self.lock_contended(),
+            // A panic with the lock held leaves a state that nobody may build on.
+            Err(TryLockError::Poisoned(_)) => panic!("{PANICKED}"),
+        }
+    }
+
+    #[cold]
+    fn lock_contended(&self) -> MutexGuard<'_, State> {
+        let begun = self.clock.monotonic();
+        let mut state = self.state.lock().expect(PANICKED);
+        let waited = self.clock.monotonic().saturating_sub(begun);
+        state.commits.lock_ns.record(nanos(waited));
+        state
+    }
+
+    /// Says what the lane has done since it was opened.
+    pub fn metrics(&self) -> LaneMetrics {
+        let wake_ns = self.wakes.lock().expect("nobody panics with this lock held").clone();
+        let state = self.lock();
+        LaneMetrics {
+            lane: self.id(),
+            streams: state.table.len(),
+            staged_bytes: state.staged_bytes,
+            segments: segment::to_u64(state.segments.len()),
+            spare_segments: segment::to_u64(state.spares.len()),
+            commits: CommitMetrics { wake_ns, ..state.commits.clone() },
+            checkpoints: state.checkpoints.clone(),
+            recovery: state.recovery,
+        }
     }
 
     fn now_ms(&self) -> u64 {
@@ -194,6 +249,7 @@ impl Lane {
             deletes: false,
             releases: None,
         };
+        state.note_waiting(self.clock.monotonic());
         state.staging.add(&record, len, touched);
         Ok(())
     }
@@ -295,6 +351,11 @@ impl Lane {
         self.lock().wal_bytes() > self.options.checkpoint_wal_bytes
     }
 
+    /// Notes how long beginning the epoch took.
+    pub(crate) fn note_epoch_begun(&self, took: Duration) {
+        self.lock().recovery.epoch = took;
+    }
+
     /// Whether a checkpoint would move anything.
     pub(crate) fn has_unabsorbed(&self) -> bool {
         let state = self.lock();
@@ -324,6 +385,13 @@ impl Lane {
 }
 
 impl State {
+    /// Notes when the next commit's first record is staged.
+    fn note_waiting(&mut self, now: Duration) {
+        if self.staging.is_empty() {
+            self.waiting_since = now;
+        }
+    }
+
     /// Bytes of segments in use.
     fn wal_bytes(&self) -> u64 {
         segment::to_u64(self.segments.len()) * self.segment_bytes

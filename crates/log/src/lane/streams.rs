@@ -10,6 +10,7 @@ use super::{Lane, State};
 use crate::error::{LogError, LogResult, Rejection};
 use crate::format::{Extensions, ForkParent, NewRecord, Producer, RecordHeader, RecordKind};
 use crate::ids::{Lsn, Offset, StreamId};
+use crate::metrics::{CommitMetrics, nanos};
 use crate::request::{
     Append, AppendOutcome, Appended, Config, Create, CreateOutcome, Created, End, ForkOf, Info,
 };
@@ -249,6 +250,10 @@ impl Lane {
             )));
         }
         self.make_room(state, len)?;
+        // One record in so many is timed; the clock is also read for a batch's first.
+        let is_timed = state.commits.staged.is_multiple_of(CommitMetrics::STAGE_SAMPLE);
+        let is_first = state.staging.is_empty();
+        let begun = (is_timed || is_first).then(|| self.clock.monotonic());
         let at = state.staging.next_record();
         let known = state.table.by_id(record.stream);
         let parent = known.and_then(|slot| state.table.rare(slot)).and_then(|rare| rare.parent);
@@ -271,8 +276,16 @@ impl Lane {
             releases: parent.map(|parent| parent.stream),
             closes: slot.is_some_and(|slot| state.table.slot(slot).flags.has(Flags::CLOSED)),
         };
+        if let Some(now) = begun {
+            state.note_waiting(now);
+        }
         state.staging.add(&record, len, touched);
         state.staged_bytes += to_u64(len);
+        state.commits.staged += 1;
+        if let Some(begun) = begun.filter(|_| is_timed) {
+            let took = self.clock.monotonic().saturating_sub(begun);
+            state.commits.stage_ns.record(nanos(took));
+        }
         Ok(at)
     }
 }

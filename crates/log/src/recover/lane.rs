@@ -1,36 +1,25 @@
 //! Opens a lane: reads its segments, replays them into the table, begins a new epoch.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use highwater_disk::{Access, Clock, Disk, DiskResult, File, PublishedWriter};
+use highwater_disk::{DiskResult, File, PublishedWriter};
 
+use super::find::{ByNumber, Found, by_number, find_segments, make_first, refuse_lost, spares};
 use super::scan::{Bad, NoFrame, Reading, Stretch, judge};
 use super::table::{Known, load};
 use crate::catalog::Catalog;
 use crate::error::OpenError;
-use crate::format::{
-    BLOCK_BYTES, FormatError, FrameContext, FrameHeader, RecordKind, Records, SegmentHeader,
-    Structure, Verify,
-};
+use crate::format::{BLOCK_BYTES, FrameContext, FrameHeader, RecordKind, Records, Verify};
 use crate::ids::{Epoch, LaneId, Lsn, SegmentNo, StreamId};
 use crate::lane::apply::{Effect, apply};
-use crate::lane::segment::{self, FileNo, Segment, Spare, to_u64, to_usize};
+use crate::lane::segment::{self, FileNo, Segment, to_u64, to_usize};
 use crate::lane::staging::{Identity, Resume, Staging};
 use crate::lane::{Around, Lane, Parts};
+use crate::metrics::{Laps, RecoveryMetrics};
 use crate::options::Options;
 use crate::table::slot::{Flags, Position, Slot};
 use crate::table::{SlotNo, Table};
-
-/// A segment file found in a lane's directory.
-struct Found {
-    file_no: FileNo,
-    file: Arc<dyn File>,
-    /// Its header; absent for a file that is part of no log yet.
-    header: Option<SegmentHeader>,
-    /// Why something that is no header stands in its place.
-    unreadable: Option<FormatError>,
-}
 
 /// What replaying gives.
 struct Replayed {
@@ -42,6 +31,7 @@ struct Replayed {
     context: FrameContext,
     unabsorbed: Vec<SlotNo>,
     dead: Vec<StreamId>,
+    recovery: RecoveryMetrics,
 }
 
 /// Opens a lane.
@@ -55,7 +45,9 @@ pub(crate) fn open_lane(
     identity: Identity,
 ) -> Result<Arc<Lane>, OpenError> {
     let (disk, clock) = (&around.disk, &around.clock);
+    let mut laps = Laps::new(&**clock);
     let known = load(catalog, identity.lane)?;
+    let table = laps.lap();
     #[cfg(feature = "planted")]
     let known = super::planted::forget_producers(known, options);
     let found = find_segments(&**disk, identity)?;
@@ -68,7 +60,9 @@ pub(crate) fn open_lane(
         next_file = FileNo(next_file.0 + 1);
         by_number.insert(SegmentNo(0), first);
     }
+    let find = laps.lap();
     let replayed = replay(&by_number, &headless, known, options, identity)?;
+    let recovery = RecoveryMetrics { table, find, replay: laps.lap(), ..replayed.recovery };
     // A segment is activated before its first frame: an opening whose frames are all lost has left
     // its epoch there, and no epoch may be used twice (I9).
     let activated = by_number.values().map(|(header, _)| header.epoch).max().unwrap_or_default();
@@ -76,6 +70,7 @@ pub(crate) fn open_lane(
     let spares = spares(by_number, headless, &replayed.segments);
     let mut parts = resume(identity, replayed, epoch, next_file);
     parts.spares = spares;
+    parts.recovery = recovery;
     let lane = Lane::new(identity, options.clone(), around.clone(), parts);
     let lane = Arc::new(lane);
     // The epoch's first frame is durable before anybody may append (I9).
@@ -83,119 +78,8 @@ pub(crate) fn open_lane(
     lane.commit_step();
     lane.sync_segments().map_err(|error| OpenError::Settings(error.to_string()))?;
     lane.check().map_err(|error| OpenError::Settings(error.to_string()))?;
+    lane.note_epoch_begun(laps.lap());
     Ok(lane)
-}
-
-/// Reads the headers of all segment files of a lane.
-fn find_segments(disk: &dyn Disk, identity: Identity) -> Result<Vec<Found>, OpenError> {
-    let dir = segment::lane_dir(identity.lane);
-    // A process that was killed may have left a name that only the kernel has.
-    disk.sync_dir(&dir)?;
-    let mut found = Vec::new();
-    for entry in disk.list(&dir)? {
-        let Some(file_no) = segment::file_no_of(&entry.name) else { continue };
-        let path = segment::path(identity.lane, file_no);
-        let file = disk.open(&path, Access::Direct)?;
-        // What the page cache shows is only trusted once the device has it.
-        file.sync_data()?;
-        let len = file.len()?;
-        let mut block = segment::zeroed(to_u64(BLOCK_BYTES));
-        if len >= to_u64(BLOCK_BYTES) {
-            file.read_at(&mut block, 0)?;
-        }
-        let is_blank = block.iter().all(|byte| *byte == 0);
-        if len < identity.segment_bytes && !is_blank {
-            let (structure, needed) = (Structure::Segment, identity.segment_bytes);
-            let source = FormatError::WrongLength { structure, needed, got: len };
-            return Err(OpenError::Format { file: path, source });
-        }
-        if len < identity.segment_bytes {
-            // Its making was cut short: it has no header, and was never part of the log.
-            disk.remove(&path)?;
-            continue;
-        }
-        let decoded = SegmentHeader::decode(&block);
-        let unreadable = decoded.clone().err().filter(|_| !is_blank);
-        let header = decoded.ok().filter(|header| is_part_of(header, identity));
-        found.push(Found { file_no, file, header, unreadable });
-    }
-    Ok(found)
-}
-
-/// Whether a segment is one of a lane's log.
-pub(crate) fn is_part_of(header: &SegmentHeader, identity: Identity) -> bool {
-    header.store_id == identity.store
-        && header.lane == identity.lane
-        && header.segment_bytes == identity.segment_bytes
-}
-
-/// Segments by number.
-type ByNumber = BTreeMap<SegmentNo, (SegmentHeader, Found)>;
-
-/// Sorts segments by number; the rest has no header, or one that a newer epoch has replaced.
-fn by_number(found: Vec<Found>) -> (ByNumber, Vec<Found>) {
-    let mut by_number = ByNumber::new();
-    let mut rest = Vec::new();
-    for found in found {
-        let Some(header) = found.header else {
-            rest.push(found);
-            continue;
-        };
-        match by_number.get(&header.segno) {
-            Some((other, _)) if other.epoch >= header.epoch => rest.push(found),
-            _ => rest.extend(by_number.insert(header.segno, (header, found)).map(|(_, old)| old)),
-        }
-    }
-    (by_number, rest)
-}
-
-/// Files that no segment of the log uses. Those behind the log's end come first, and in order: each
-/// becomes the very segment that its stale header names, so that no number is there twice. Those
-/// given back before the log was closed come last.
-fn spares(
-    by_number: ByNumber,
-    headless: Vec<Found>,
-    segments: &VecDeque<Segment>,
-) -> VecDeque<Spare> {
-    let last = segments.back().map(|segment| segment.number);
-    let is_used = |number: &SegmentNo| segments.iter().any(|segment| segment.number == *number);
-    let unused = by_number.into_iter().filter(|(number, _)| !is_used(number));
-    // Those before the log's beginning were to be used again when the log was closed.
-    let (behind, before): (Vec<_>, Vec<_>) = unused.partition(|(number, _)| Some(*number) > last);
-    let behind = behind.into_iter().chain(before).map(|(_, (_, found))| found);
-    let spare = |found: Found| Spare { file_no: found.file_no, file: found.file };
-    behind.chain(headless).map(spare).collect()
-}
-
-/// A lane without a segment is new, unless a file there had a header once (I6).
-fn refuse_lost(headless: &[Found], lane: LaneId) -> Result<(), OpenError> {
-    for found in headless {
-        if let Some(source) = &found.unreadable {
-            let file = segment::path(lane, found.file_no);
-            return Err(OpenError::Format { file, source: source.clone() });
-        }
-    }
-    Ok(())
-}
-
-/// Makes a new lane's first segment.
-fn make_first(
-    disk: &dyn Disk,
-    clock: &dyn Clock,
-    identity: Identity,
-    file_no: FileNo,
-) -> Result<(SegmentHeader, Found), OpenError> {
-    let file = segment::make_file(disk, identity.lane, file_no, identity.segment_bytes)?;
-    let header = SegmentHeader {
-        store_id: identity.store,
-        lane: identity.lane,
-        epoch: Epoch(0),
-        segno: SegmentNo(0),
-        segment_bytes: identity.segment_bytes,
-        time_ms: millis(clock),
-    };
-    segment::write_header(&*file, &header)?;
-    Ok((header, Found { file_no, file, header: Some(header), unreadable: None }))
 }
 
 /// Reads all frames in order, and applies their records.
@@ -227,8 +111,9 @@ fn replay(
     let must_reach = known.start.map_or(Lsn(0), |start| start.durable_lsn);
     let next_stream = known.start.map_or(0, |start| start.next_stream);
     let Known { table, stamp, .. } = known;
+    let recovery = RecoveryMetrics::default();
     let mut replay =
-        Replay { table, next_stream, stamp, dead: Vec::new(), proven: Lsn(0), options };
+        Replay { table, next_stream, stamp, dead: Vec::new(), proven: Lsn(0), options, recovery };
     let mut segments = VecDeque::new();
     let mut number = first;
     loop {
@@ -268,12 +153,8 @@ fn replay(
                 let (lane, durable) = (identity.lane, must_reach);
                 return Err(OpenError::Damaged { lane, from: end, durable, why });
             }
-            let Replay { mut table, next_stream, dead, proven, .. } = replay;
-            write_again(&segments, proven.max(must_reach), segment_bytes)?;
-            let unabsorbed = list_unabsorbed(&mut table);
-            let replayed =
-                Replayed { table, next_stream, segments, image, context, unabsorbed, dead };
-            return Ok(replayed);
+            write_again(&segments, replay.proven.max(must_reach), segment_bytes)?;
+            return Ok(replay.finish(segments, image, context));
         }
         context.expected_lsn = next_start;
         number = next;
@@ -351,9 +232,23 @@ pub(crate) struct Replay<'a> {
     /// Everything before it is durable, as frames say.
     pub proven: Lsn,
     pub options: &'a Options,
+    /// What was replayed.
+    pub recovery: RecoveryMetrics,
 }
 
 impl Replay<'_> {
+    /// Ends it where the log ends.
+    fn finish(
+        self,
+        segments: VecDeque<Segment>,
+        image: PublishedWriter,
+        context: FrameContext,
+    ) -> Replayed {
+        let Self { mut table, next_stream, dead, recovery, .. } = self;
+        let unabsorbed = list_unabsorbed(&mut table);
+        Replayed { table, next_stream, segments, image, context, unabsorbed, dead, recovery }
+    }
+
     /// Applies a segment's frames; gives why there was no further one, unless the segment is full.
     fn segment(
         &mut self,
@@ -372,6 +267,9 @@ impl Replay<'_> {
             let body_at = start + FrameHeader::LEN;
             let body = &reader.bytes()[body_at..body_at + to_usize(header.body_len.into())];
             self.frame(&header, body)?;
+            self.recovery.frames += 1;
+            self.recovery.records += u64::from(header.record_count);
+            self.recovery.bytes += header.frame_len();
             self.proven = self.proven.max(header.durable_lsn);
             *context = context.after(&header);
         }
@@ -466,11 +364,8 @@ fn resume(identity: Identity, replayed: Replayed, epoch: Epoch, next_file: FileN
         durable,
         unabsorbed: replayed.unabsorbed,
         dead: replayed.dead,
+        recovery: replayed.recovery,
     }
-}
-
-fn millis(clock: &dyn Clock) -> u64 {
-    u64::try_from(clock.wall().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The lane of a name; fixed for a store, since streams do not move.

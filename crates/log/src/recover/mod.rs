@@ -3,6 +3,7 @@
 //! Nothing is changed until the log has been judged. What is changed then, the start of a new
 //! epoch, is one frame at the end; a crash in between is a normal start (I7).
 
+mod find;
 mod lane;
 #[cfg(feature = "planted")]
 mod planted;
@@ -10,7 +11,8 @@ mod scan;
 mod store;
 mod table;
 
-pub(crate) use lane::{Replay, begins_with, is_part_of, lane_of, open_lane};
+pub(crate) use find::is_part_of;
+pub(crate) use lane::{Replay, begins_with, lane_of, open_lane};
 pub(crate) use scan::{NoFrame, Reading, Stretch, standing};
 pub(crate) use store::{open_store, refuse_orphans};
 pub(crate) use table::add_file;

@@ -8,5 +8,6 @@ mod crash;
 mod ends;
 mod formats;
 mod lifetimes;
+mod metrics;
 mod restarts;
 mod support;
