@@ -36,6 +36,8 @@ pub enum ErrorKind {
     TooManyFiles,
     /// Offset, length or memory not aligned for direct access.
     Misaligned,
+    /// There is no such call here: the kernel or the file system does not have it.
+    Unsupported,
     /// A path that is not well formed.
     BadPath,
     /// Everything else: the device or file system failed.

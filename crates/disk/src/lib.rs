@@ -5,7 +5,8 @@
 //! each call guarantees is stated here, once; `sim` gives no more than that.
 //!
 //! **What is durable after what.** Bytes written to a file are durable once a later
-//! [`File::sync_data`] of that file, or [`Disk::sync_all`], has returned `Ok`. A file's length is
+//! [`File::sync_data`] of that file, or [`Disk::sync_all`], has returned `Ok`; those of a
+//! [`File::write_durable_at`] once it has itself. A file's length is
 //! durable with its bytes. A name (created, renamed, removed) is durable once a later
 //! [`Disk::sync_dir`] of its directory, or `sync_all`, has returned `Ok`. Until then a crash may
 //! keep any subset of it: of a write, any subset of its 512-byte sectors; of names, any subset.
@@ -117,6 +118,14 @@ pub trait File: Debug + Send + Sync {
 
     /// Writes all bytes at an offset, growing the file if need be. Not durable.
     fn write_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()>;
+
+    /// Writes all bytes at an offset; they are durable when this returns `Ok`, with all that is
+    /// needed to read them. No other bytes are: it is a barrier for its own write alone.
+    ///
+    /// # Errors
+    /// As a write's and a barrier's, and final as a barrier's: of its bytes any part may be there,
+    /// although reads show all of them. [`ErrorKind::Unsupported`] where there is no such call.
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()>;
 
     /// Fills the buffer from an offset.
     ///

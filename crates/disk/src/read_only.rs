@@ -93,6 +93,10 @@ impl File for ReadOnlyFile {
         denied("write_at", &self.path)
     }
 
+    fn write_durable_at(&self, _bytes: &[u8], _offset: u64) -> DiskResult<()> {
+        denied("write_durable_at", &self.path)
+    }
+
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> DiskResult<()> {
         self.file.read_at(bytes, offset)
     }
@@ -132,6 +136,7 @@ mod tests {
             disk.sync_dir(""),
             disk.sync_all(""),
             file.write_at(b"x", 0),
+            file.write_durable_at(b"x", 0),
             file.sync_data(),
             file.allocate(9),
             file.truncate(0),

@@ -230,6 +230,7 @@ fn error_of(operation: &'static str, path: &PathStr, error: SysError) -> DiskErr
         _ if error.is_bad_path() => ErrorKind::BadPath,
         Std::NotFound => ErrorKind::NotFound,
         Std::AlreadyExists => ErrorKind::Exists,
+        Std::Unsupported => ErrorKind::Unsupported,
         Std::PermissionDenied | Std::ReadOnlyFilesystem => ErrorKind::Denied,
         _ => ErrorKind::Io,
     };

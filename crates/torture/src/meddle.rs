@@ -133,6 +133,17 @@ struct Watched {
     in_use: AtomicBool,
 }
 
+impl Watched {
+    /// Notes how a barrier ended: whether its file is in use, or its lane has failed.
+    fn note_barrier(&self, answer: &DiskResult<()>) {
+        let lane = self.path.strip_prefix(LOG).and_then(|rest| rest.split('/').next());
+        let was_in_use = self.in_use.fetch_or(answer.is_ok(), Ordering::Relaxed);
+        if let (Err(_), true, Some(Ok(lane))) = (answer, was_in_use, lane.map(str::parse)) {
+            self.disk.failed_lanes().insert(lane);
+        }
+    }
+}
+
 impl File for Watched {
     fn access(&self) -> Access {
         self.file.access()
@@ -140,6 +151,15 @@ impl File for Watched {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
         self.file.write_at(bytes, offset)
+    }
+
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
+        if self.disk.skips(&self.path) {
+            return self.file.write_at(bytes, offset);
+        }
+        let written = self.file.write_durable_at(bytes, offset);
+        self.note_barrier(&written);
+        written
     }
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> DiskResult<()> {
@@ -151,11 +171,7 @@ impl File for Watched {
             return Ok(());
         }
         let synced = self.file.sync_data();
-        let lane = self.path.strip_prefix(LOG).and_then(|rest| rest.split('/').next());
-        let was_in_use = self.in_use.fetch_or(synced.is_ok(), Ordering::Relaxed);
-        if let (Err(_), true, Some(Ok(lane))) = (&synced, was_in_use, lane.map(str::parse)) {
-            self.disk.failed_lanes().insert(lane);
-        }
+        self.note_barrier(&synced);
         synced
     }
 

@@ -60,6 +60,16 @@ impl File for RealFile {
         self.file.write_whole_at(bytes, offset).map_err(|error| self.error("write_at", error))
     }
 
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
+        self.check_range("write_durable_at", bytes, offset)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.file
+            .write_at_dsync(bytes, offset)
+            .map_err(|error| self.error("write_durable_at", error))
+    }
+
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> DiskResult<()> {
         self.check_range("read_at", bytes, offset)?;
         self.file.read_at(bytes, offset).map_err(|error| {

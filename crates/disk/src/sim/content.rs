@@ -40,6 +40,17 @@ impl Effect {
         }
     }
 
+    /// Takes away what lies beyond a length; gives whether anything is left.
+    fn cut(&mut self, len: u64) -> bool {
+        let Self::Sector { index, bytes, .. } = self else { return true };
+        let left = len.saturating_sub(*index * SECTOR_BYTES);
+        if left < SECTOR_BYTES {
+            let left = usize::try_from(left).expect("below a sector");
+            Arc::make_mut(bytes)[left..].fill(0);
+        }
+        left > 0
+    }
+
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Sector { index, operation, .. } => format!("sector {index} of call {operation}"),
@@ -196,6 +207,26 @@ impl FileState {
         for effect in self.pending.drain(..) {
             self.durable.apply(&effect);
         }
+        self.durable.cut();
+    }
+
+    /// Makes the noted sectors of a range durable, and the length, in the order of the calls.
+    pub(super) fn sync_range(&mut self, offset: u64, len: usize) {
+        let len = u64::try_from(len).expect("usize fits u64");
+        let sectors = offset / SECTOR_BYTES..(offset + len).div_ceil(SECTOR_BYTES);
+        let mut waiting: Vec<Effect> = Vec::new();
+        for effect in std::mem::take(&mut self.pending) {
+            match &effect {
+                Effect::Sector { index, .. } if !sectors.contains(index) => waiting.push(effect),
+                Effect::Sector { .. } => self.durable.apply(&effect),
+                Effect::Length { after, .. } => {
+                    // A truncation that is durable leaves nothing that could still be written.
+                    waiting.retain_mut(|effect| effect.cut(*after));
+                    self.durable.apply(&effect);
+                }
+            }
+        }
+        self.pending = waiting;
         self.durable.cut();
     }
 

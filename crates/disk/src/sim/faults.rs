@@ -17,6 +17,7 @@ pub enum OperationKind {
     Lock,
     FreeBytes,
     WriteAt,
+    WriteDurableAt,
     ReadAt,
     SyncData,
     Allocate,
@@ -39,6 +40,7 @@ impl OperationKind {
             Self::Lock => "lock",
             Self::FreeBytes => "free_bytes",
             Self::WriteAt => "write_at",
+            Self::WriteDurableAt => "write_durable_at",
             Self::ReadAt => "read_at",
             Self::SyncData => "sync_data",
             Self::Allocate => "allocate",
@@ -56,15 +58,19 @@ impl OperationKind {
     }
 
     const fn is_barrier(self) -> bool {
-        matches!(self, Self::SyncData | Self::SyncDir | Self::SyncAll)
+        matches!(self, Self::SyncData | Self::SyncDir | Self::SyncAll | Self::WriteDurableAt)
+    }
+
+    pub(super) const fn is_write(self) -> bool {
+        matches!(self, Self::WriteAt | Self::WriteDurableAt)
     }
 }
 
 /// What goes wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The call fails with `Io`. A write has then written any part of its bytes, from none to all;
-    /// nothing else has any effect, and what was unsynced stays so.
+    /// The call fails with `Io`. A write has then written any part of its bytes, from none to all,
+    /// and made none of them durable; nothing else has any effect, and what was unsynced stays so.
     Eio,
     /// The call fails with `Full` and has no effect.
     Enospc,
@@ -89,9 +95,7 @@ impl Fault {
         match self {
             Self::Eio => true,
             Self::Enospc => kind.is_mutating(),
-            Self::ShortWrite | Self::LostWrite | Self::MisdirectedWrite { .. } => {
-                kind == OperationKind::WriteAt
-            }
+            Self::ShortWrite | Self::LostWrite | Self::MisdirectedWrite { .. } => kind.is_write(),
             Self::FailedBarrierDropsPages => kind.is_barrier(),
         }
     }

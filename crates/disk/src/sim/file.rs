@@ -55,6 +55,14 @@ impl File for SimFile {
         lock(&self.state).run(&call, |state, fault| state.write(self.id, (bytes, offset), fault))
     }
 
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
+        let kind = OperationKind::WriteDurableAt;
+        self.check_range(kind, offset, bytes.len())?;
+        let call = self.call(kind, Detail::Bytes(offset, bytes));
+        lock(&self.state)
+            .run(&call, |state, fault| state.write_durable(self.id, (bytes, offset), fault))
+    }
+
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> DiskResult<()> {
         let end = self.check_range(OperationKind::ReadAt, offset, bytes.len())?;
         let call = self.call(OperationKind::ReadAt, Detail::Range(offset, bytes.len()));

@@ -89,7 +89,8 @@ pub enum TraceMode {
 pub enum CrashSide {
     /// Before it: the call did nothing.
     Before,
-    /// After it: the call did all, but nobody was told.
+    /// After it: the call did all, but nobody was told. Of a durable write the bytes are then
+    /// written and not durable: the machine was not sure to wait for the barrier.
     After,
     /// As the seed has it.
     Seeded,

@@ -157,17 +157,17 @@ impl State {
                     CrashSide::After => true,
                     CrashSide::Seeded => self.random.one_in(2),
                 };
+                self.life = Life::Crashed;
                 if after {
                     // Nobody is left to be told how it went.
                     drop(effect(self, None));
                 }
-                self.life = Life::Crashed;
                 return Err(CRASHED);
             }
         }
         match self.plans.strike(call.kind, call.path, &mut self.random) {
             Some(Fault::Enospc) => Err(FULL),
-            Some(Fault::Eio) if call.kind != OperationKind::WriteAt => Err(DEVICE_FAILED),
+            Some(Fault::Eio) if !call.kind.is_write() => Err(DEVICE_FAILED),
             fault => effect(self, fault),
         }
     }
@@ -198,6 +198,30 @@ impl State {
                 self.volume.write(file, (&bytes[..part], offset), operation, Fate::Pending)?;
                 Err(DEVICE_FAILED)
             }
+        }
+    }
+
+    /// Writes to a file and makes that write durable, as a fault has it. A crash in the middle
+    /// leaves it a write like any other.
+    pub(super) fn write_durable(
+        &mut self,
+        file: FileId,
+        (bytes, offset): (&[u8], u64),
+        fault: Option<Fault>,
+    ) -> Result<(), Refusal> {
+        match fault {
+            None => {
+                self.write(file, (bytes, offset), None)?;
+                if self.life == Life::Running {
+                    self.volume.file(file).sync_range(offset, bytes.len());
+                }
+                Ok(())
+            }
+            Some(Fault::FailedBarrierDropsPages) => {
+                self.volume.write(file, (bytes, offset), self.operations, Fate::Lost)?;
+                Err(DEVICE_FAILED)
+            }
+            fault => self.write(file, (bytes, offset), fault),
         }
     }
 

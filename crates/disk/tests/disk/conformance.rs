@@ -58,6 +58,27 @@ fn written_bytes_are_read_back_and_holes_are_zeros() {
 }
 
 #[test]
+fn a_durable_write_is_read_back_through_either_access() {
+    on_each(|disk| {
+        for (path, access) in [("a", Access::Buffered), ("b", Access::Direct)] {
+            let file = disk.create(path, access).unwrap();
+            file.allocate(16384).unwrap();
+            let mut bytes = AlignedBuf::zeroed(8192, 4096);
+            bytes.fill(6);
+            file.write_durable_at(&bytes, 4096).unwrap();
+            file.write_durable_at(&[], 0).unwrap();
+            let found = content(disk, path).unwrap();
+            assert_eq!((found.len(), found[4095], found[4096]), (16384, 0, 6));
+            assert_eq!((found[12287], found[12288]), (6, 0));
+            if file.access() == Access::Direct {
+                let refused = file.write_durable_at(&bytes[..100], 0);
+                assert_eq!(kind(refused), ErrorKind::Misaligned);
+            }
+        }
+    });
+}
+
+#[test]
 fn a_read_beyond_the_end_is_an_error() {
     on_each(|disk| {
         let file = durable_file(disk, "a", b"abc");

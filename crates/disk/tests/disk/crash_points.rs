@@ -96,6 +96,35 @@ fn a_barrier_cut_short_did_nothing_or_everything() {
 }
 
 #[test]
+fn a_durable_write_survives_every_crash_and_takes_no_other_write_with_it() {
+    let disk = sim(1, CrashMode::LoseAllUnsynced);
+    let file = durable_file(&disk, "a", &[1; 2048]);
+    file.write_at(&[2; 2048], 0).unwrap();
+    file.write_durable_at(&[3; 512], 512).unwrap();
+    file.write_at(&[4; 512], 512).unwrap();
+    let found = content(&disk.fork().crash(), "a").unwrap();
+    assert_eq!((found[0], found[512], found[1024]), (1, 3, 1));
+    // One that makes the file longer takes the length with it.
+    file.write_durable_at(&[5; 100], 4000).unwrap();
+    let found = content(&disk.crash(), "a").unwrap();
+    assert_eq!((found.len(), found[512], found[2048], found[4000]), (4100, 3, 0, 5));
+}
+
+#[test]
+fn a_durable_write_cut_short_leaves_any_part_of_its_sectors() {
+    let mut survivors = BTreeSet::new();
+    for seed in 0..200 {
+        let disk = sim(seed, CrashMode::Random);
+        let file = durable_file(&disk, "a", &[1; 1024]);
+        disk.crash_at(1, CrashSide::Seeded);
+        assert_eq!(kind(file.write_durable_at(&[2; 1024], 0)), ErrorKind::Io);
+        let found = content(&disk.crash(), "a").unwrap();
+        survivors.insert((found[0], found[512]));
+    }
+    assert_eq!(survivors, BTreeSet::from([(1, 1), (1, 2), (2, 1), (2, 2)]));
+}
+
+#[test]
 fn a_dead_disk_crashes_again_from_the_same_state_and_a_fork_goes_on() {
     let disk = sim(1, CrashMode::Random);
     let file = disk.create("a", Access::Buffered).unwrap();

@@ -131,6 +131,25 @@ fn a_failed_sync_of_names_or_of_everything_can_lose_names_too() {
 }
 
 #[test]
+fn a_failed_durable_write_is_shown_by_reads_and_may_never_become_durable() {
+    let after = |fault: Fault| {
+        let disk = sim(1, CrashMode::KeepAll);
+        let file = durable_file(&disk, "a", &[1; 1024]);
+        disk.fail_next(OperationKind::WriteDurableAt, 1, fault);
+        let answer = file.write_durable_at(&[2; 1024], 0);
+        let shown = content(&disk, "a").unwrap();
+        // A later barrier succeeds without it.
+        file.sync_data().unwrap();
+        (answer.map_err(|error| error.kind), shown[0], content(&disk.crash(), "a").unwrap()[0])
+    };
+    assert_eq!(after(Fault::FailedBarrierDropsPages), (Err(ErrorKind::Io), 2, 1));
+    assert_eq!(after(Fault::LostWrite), (Ok(()), 2, 1));
+    assert_eq!(after(Fault::Enospc), (Err(ErrorKind::Full), 1, 1));
+    let (answer, shown, durable) = after(Fault::Eio);
+    assert_eq!((answer, shown), (Err(ErrorKind::Io), durable));
+}
+
+#[test]
 fn a_lost_write_is_acknowledged_and_gone_after_a_crash() {
     let disk = sim(1, CrashMode::KeepAll);
     let file = durable_file(&disk, "a", &[1; 512]);

@@ -12,6 +12,7 @@ const MAX: usize = 8 * SECTOR;
 #[derive(Debug, Clone)]
 enum Step {
     Write { offset: usize, len: usize, byte: u8 },
+    WriteDurable { offset: usize, len: usize, byte: u8 },
     Truncate { len: usize },
     Allocate { len: usize },
     Sync,
@@ -25,8 +26,13 @@ fn step() -> impl Strategy<Value = Step> {
         len,
         byte,
     });
+    let write_durable = write.clone().prop_map(|step| match step {
+        Step::Write { offset, len, byte } => Step::WriteDurable { offset, len, byte },
+        other => other,
+    });
     prop_oneof![
         6 => write,
+        2 => write_durable,
         1 => (0..MAX).prop_map(|len| Step::Truncate { len }),
         1 => (0..MAX).prop_map(|len| Step::Allocate { len }),
         2 => Just(Step::Sync),
@@ -49,6 +55,17 @@ impl Model {
         let mut next = self.now().clone();
         change(&mut next);
         self.versions.push(next);
+    }
+
+    /// The length and the sectors of a range are as they are now, whatever becomes of the others.
+    fn settle_range(&mut self, offset: usize, len: usize) {
+        let now = self.now().clone();
+        let end = (offset + len).next_multiple_of(SECTOR).min(now.len());
+        let range = offset / SECTOR * SECTOR..end;
+        for version in &mut self.versions {
+            version.resize(now.len(), 0);
+            version[range.clone()].copy_from_slice(&now[range.clone()]);
+        }
     }
 
     fn settle(&mut self, on: Vec<u8>) {
@@ -81,6 +98,14 @@ fn apply(step: &Step, file: &dyn File, model: &mut Model) {
                 bytes.resize(bytes.len().max(offset + len), 0);
                 bytes[offset..offset + len].fill(byte);
             });
+        }
+        Step::WriteDurable { offset, len, byte } => {
+            file.write_durable_at(&vec![byte; len], wide(offset)).unwrap();
+            model.change(|bytes| {
+                bytes.resize(bytes.len().max(offset + len), 0);
+                bytes[offset..offset + len].fill(byte);
+            });
+            model.settle_range(offset, len);
         }
         Step::Truncate { len } => {
             file.truncate(wide(len)).unwrap();
