@@ -8,6 +8,7 @@
 
 use highwater_log::format::extension::Extensions;
 use highwater_log::format::frame::FrameHeader;
+use highwater_log::format::label::Label;
 use highwater_log::format::manifest::Manifest;
 use highwater_log::format::record::{NewRecord, RecordRef, Records, Verify};
 use highwater_log::format::segment::SegmentHeader;
@@ -20,12 +21,13 @@ use highwater_log::format::superblock::{SuperBlock, choose};
 pub type Target = fn(&[u8]);
 
 /// Every function here, by the name of its folder in `corpus/`.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("segment", segment),
     ("frame", frame),
     ("records", records),
     ("extensions", extensions),
     ("superblock", superblock),
+    ("label", label),
     ("manifest", manifest),
     ("snapshot", snapshot),
     ("entry", entry),
@@ -34,6 +36,7 @@ pub const TARGETS: [(&str, Target); 8] = [
 const BLOCK: usize = 4096;
 const SEGMENT_CRC_AT: usize = 60;
 const SUPER_CRC_AT: usize = 68;
+const LABEL_CRC_AT: usize = 32;
 const MANIFEST_BODY_CRC_AT: usize = 44;
 const MANIFEST_CRC_AT: usize = 48;
 const SNAPSHOT_CRC_AT: usize = 52;
@@ -135,6 +138,16 @@ pub fn superblock(data: &[u8]) {
             let slot = &file[choice.newest.slot() * BLOCK..][..BLOCK];
             assert_eq!(choice.newest.encode()[..], *slot);
             assert!(choice.damaged.len() < SuperBlock::SLOTS);
+        }
+    }
+}
+
+/// Decodes a directory's label.
+pub fn label(data: &[u8]) {
+    let block = sealed(data, *b"HWLABL\0\x01", LABEL_CRC_AT);
+    for bytes in [data, &block] {
+        if let Ok(label) = Label::decode(bytes) {
+            assert_eq!(label.encode()[..], *bytes);
         }
     }
 }

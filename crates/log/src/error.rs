@@ -118,16 +118,28 @@ pub enum OpenError {
     Locked,
     /// A number fixed at creation differs from what was asked.
     #[error(
-        "this log was made with {what} {stored}, and {asked} was asked: open it with {stored}, or \
-         make a new log and copy"
+        "this log was made with {what} = {stored}, and {asked} was asked: set {what} to {stored}. \
+         To move to {asked}, make a new log with it elsewhere, and append to its streams what is \
+         read from this one"
     )]
     Mismatch {
-        /// Which.
+        /// Which setting.
         what: &'static str,
         /// As made.
         stored: u64,
         /// As asked.
         asked: u64,
+    },
+    /// A directory is not the one that this log had: its device is not mounted, perhaps.
+    #[error(
+        "{dir} is not this log's directory: {why}. Mount its device, or put the link right; \
+         nothing was changed"
+    )]
+    Elsewhere {
+        /// Which directory.
+        dir: String,
+        /// How it shows.
+        why: String,
     },
     /// The disk failed.
     #[error(transparent)]

@@ -24,6 +24,9 @@ pub enum Durability {
 pub struct Options {
     /// Independent logs; fixed when the log is made. Default 1.
     pub lanes: u16,
+    /// Directories over which the home spreads its files, `streams/0` and on; fixed when the log is
+    /// made. Each may be a link to a directory on a device of its own. Default 1.
+    pub stream_lanes: u16,
     /// Bytes of a segment; fixed when the log is made. Default 64 MiB.
     pub segment_bytes: u64,
     /// Largest payload of one append. Default 8 MiB.
@@ -59,6 +62,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             lanes: 1,
+            stream_lanes: 1,
             segment_bytes: 64 << 20,
             max_payload_bytes: 8 << 20,
             frame_bytes: 1 << 20,
@@ -91,6 +95,9 @@ impl Options {
         let refuse = |text: String| Err(OpenError::Settings(text));
         if self.lanes == 0 || self.lanes > 256 {
             return refuse(format!("lanes: 1 to 256, not {}", self.lanes));
+        }
+        if self.stream_lanes == 0 || self.stream_lanes > 256 {
+            return refuse(format!("stream_lanes: 1 to 256, not {}", self.stream_lanes));
         }
         let segment = self.segment_bytes;
         if !(Self::LEAST_SEGMENT_BYTES..=1 << 32).contains(&segment)
@@ -145,6 +152,7 @@ mod tests {
             options.check().unwrap_err().to_string()
         };
         assert!(refused(|o| o.lanes = 0).contains("lanes"));
+        assert!(refused(|o| o.stream_lanes = 0).contains("stream_lanes"));
         assert!(refused(|o| o.segment_bytes = 5000).contains("segment_bytes"));
         assert!(refused(|o| o.max_payload_bytes = o.segment_bytes).contains("max_payload_bytes"));
         assert!(refused(|o| o.frame_bytes = 1).contains("frame_bytes"));

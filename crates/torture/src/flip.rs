@@ -13,7 +13,7 @@ use highwater_disk::sim::{SimDisk, SimOptions};
 use highwater_disk::{Access, Disk};
 use highwater_log::Log;
 use highwater_log::error::{LogError, OpenError};
-use highwater_log::format::{BLOCK_BYTES, FrameHeader, RecordHeader, Records, Verify};
+use highwater_log::format::{BLOCK_BYTES, FrameHeader, Label, RecordHeader, Records, Verify};
 use highwater_log::options::Options;
 use highwater_log::request::{Append, Config, Create, End, Producer};
 
@@ -70,11 +70,12 @@ impl Store {
             frame_bytes: 4 << 10,
             max_staged_bytes: 256 << 10,
             checkpoint_wal_bytes: 64 << 10,
+            stream_lanes: 2,
             ..Options::default()
         };
         let disk = SimOptions::seeded(seed);
         let setup = Setup::with(options, disk, None);
-        let disk = SimDisk::new(setup.disk);
+        let disk = setup.new_disk();
         for part in 0..4 {
             let opened = open(&disk, &setup, seed).expect("nothing fails");
             fill(&opened.log, dice, part);
@@ -92,7 +93,7 @@ impl Store {
 
     fn files(&self) -> Vec<(String, u64)> {
         let mut files = Vec::new();
-        for dir in ["", "manifest", "tables", "streams/0", "wal/0"] {
+        for dir in ["", "manifest", "tables", "streams/0", "streams/1", "wal/0"] {
             for entry in self.disk.list(dir).expect("the store has it") {
                 let path = format!("{dir}/{}", entry.name).trim_start_matches('/').to_owned();
                 if !entry.is_dir {
@@ -109,12 +110,14 @@ impl Store {
         let file = self.disk.open(path, Access::Buffered).expect("the file is there");
         let mut bytes = vec![0; usize::try_from(len).expect("a small file")];
         file.read_at(&mut bytes, 0).expect("no fault is planned");
-        let mut places: Vec<usize> = if path.starts_with("wal/") {
+        let is_label = path.ends_with(Label::NAME);
+        let mut places: Vec<usize> = if path.starts_with("wal/") && !is_label {
             segment_places(&bytes)
         } else {
             let used = |block: &[u8]| block.iter().any(|byte| *byte != 0);
             let blocks = bytes.chunks(64).zip((0..).step_by(64)).filter(|(block, _)| used(block));
-            let step = if path.starts_with("streams/") { 61 } else { 1 };
+            let is_home = path.starts_with("streams/") && !is_label;
+            let step = if is_home { 61 } else { 1 };
             let sums = if step == 1 { 0..0 } else { 0..64 };
             blocks
                 .flat_map(|(block, at)| (at..at + block.len()).step_by(step))

@@ -7,10 +7,12 @@ use super::{CheckError, CheckReport, Damage, Reach, StoreRoot, is_loss};
 use crate::catalog::{self, MANIFESTS, TABLES};
 use crate::error::OpenError;
 use crate::format::superblock::choose;
-use crate::format::{BLOCK_BYTES, FormatError, LaneStart, Manifest, SnapshotFile, SuperBlock};
+use crate::format::{
+    BLOCK_BYTES, FormatError, Label, LaneStart, Manifest, SnapshotFile, SuperBlock,
+};
 use crate::ids::{LaneId, Lsn};
 use crate::lane::segment::to_u64;
-use crate::recover::{add_file, refuse_orphans};
+use crate::recover::{add_file, check_label, directories, refuse_orphans};
 use crate::table::Table;
 
 const SUPER: &str = "super";
@@ -60,6 +62,7 @@ pub(super) fn read(disk: &ReadOnly, report: &mut CheckReport) -> Result<Option<R
         lanes: block.lanes,
         segment_bytes: block.segment_bytes,
     });
+    labels(disk, &block, report)?;
     if block.manifest == 0 {
         return Ok(Some(Root { block, manifest: None }));
     }
@@ -80,6 +83,27 @@ pub(super) fn read(disk: &ReadOnly, report: &mut CheckReport) -> Result<Option<R
         return Ok(None);
     }
     Ok(Some(Root { block, manifest: Some(manifest) }))
+}
+
+/// Checks that each directory is the one that the store was made with.
+fn labels(disk: &ReadOnly, block: &SuperBlock, report: &mut CheckReport) -> Result<(), CheckError> {
+    for (dir, label) in directories(block) {
+        let what = match check_label(disk, &dir, label) {
+            Ok(()) => continue,
+            Err(OpenError::Disk(error)) if !is_loss(&error) => return Err(error.into()),
+            Err(error) => error.to_string(),
+        };
+        report.damage.push(Damage {
+            file: format!("{dir}/{}", Label::NAME),
+            offset: 0,
+            len_bytes: to_u64(Label::LEN),
+            what,
+            reach: Reach::Acknowledged,
+            advice: "mount the directory's device or put its link right; where the rest of the \
+                     directory is sound, restore this file from a copy",
+        });
+    }
+    Ok(())
 }
 
 fn superblock(disk: &ReadOnly, report: &mut CheckReport) -> Result<Option<SuperBlock>, CheckError> {

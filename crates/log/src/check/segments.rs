@@ -7,7 +7,7 @@ use highwater_disk::{Access, Disk, ErrorKind, File, ReadOnly};
 
 use super::{CheckError, CheckReport, Damage, Leftover, Reach, is_loss};
 use crate::error::OpenError;
-use crate::format::{BLOCK_BYTES, FrameHeader, SegmentHeader};
+use crate::format::{BLOCK_BYTES, FrameHeader, Label, SegmentHeader};
 use crate::ids::{Epoch, Lsn, SegmentNo};
 use crate::lane::segment::{self, to_u64};
 use crate::lane::staging::Identity;
@@ -52,6 +52,9 @@ pub(super) fn survey(
     let mut segments = Segments::default();
     for entry in entries {
         let path = format!("{dir}/{}", entry.name);
+        if entry.name == Label::NAME {
+            continue;
+        }
         if segment::file_no_of(&entry.name).is_none() || entry.is_dir {
             let what = "not a segment; left alone";
             report.leftovers.push(Leftover { file: path, what });

@@ -15,6 +15,8 @@ pub enum Structure {
     Extensions,
     /// One slot of the file `super`.
     SuperBlock,
+    /// A file `label` in a directory of the log or the home.
+    Label,
     /// A file `manifest/<n>`.
     Manifest,
     /// First block of a file `tables/<n>`.
@@ -33,6 +35,7 @@ impl fmt::Display for Structure {
             Self::Record => "record",
             Self::Extensions => "extensions",
             Self::SuperBlock => "superblock",
+            Self::Label => "label",
             Self::Manifest => "manifest",
             Self::SnapshotHeader => "snapshot header",
             Self::SnapshotBlock => "snapshot block",

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use super::extension::Extensions;
 use super::snapshot::read_snapshot;
 use super::testing;
-use super::{FrameHeader, Manifest, Records, SegmentHeader, Verify, superblock};
+use super::{FrameHeader, Label, Manifest, Records, SegmentHeader, Verify, superblock};
 
 /// Every kept file, and what it should hold.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
@@ -23,6 +23,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("records-v1", testing::body_of(&testing::records())),
         ("extensions-v1", extensions),
         ("super-v1", testing::super_file(2..5)),
+        ("label-v1", testing::label().encode().to_vec()),
         ("manifest-v1", testing::manifest().encode().unwrap()),
         ("snapshot-v1", testing::snapshot_of(&testing::entries())),
         ("snapshot-empty-v1", testing::snapshot_of(&[])),
@@ -50,6 +51,7 @@ fn what_is_written_is_byte_for_byte_what_was_kept() {
 fn what_was_kept_is_read() {
     assert_eq!(SegmentHeader::decode(&kept("segment-v1")), Ok(testing::segment()));
     assert_eq!(Extensions::decode(&kept("extensions-v1")), Ok(testing::full_extensions()));
+    assert_eq!(Label::decode(&kept("label-v1")), Ok(testing::label()));
     assert_eq!(Manifest::decode(&kept("manifest-v1")), Ok(testing::manifest()));
     let choice = superblock::choose(&kept("super-v1")).unwrap();
     assert_eq!((choice.newest, choice.damaged), (testing::superblock(4), vec![]));

@@ -2,7 +2,7 @@
 //!
 //! docs/formats.md is the contract; the constants here prove its sizes. Read [`block`] first, then
 //! a store from its root: [`superblock`], [`manifest`], [`snapshot`], and the log's [`segment`],
-//! [`frame`], [`record`], [`extension`].
+//! [`frame`], [`record`], [`extension`]; and beside them [`label`].
 //!
 //! Decoders never panic, take no length on trust, and accept only what an encoder writes: what they
 //! accept encodes to the same bytes again, but for where a snapshot is cut into blocks. They do not
@@ -14,6 +14,7 @@ mod bytes;
 pub mod error;
 pub mod extension;
 pub mod frame;
+pub mod label;
 pub mod manifest;
 pub mod record;
 pub mod segment;
@@ -30,6 +31,7 @@ pub use block::{BLOCK_BYTES, Block};
 pub use error::{FormatError, Structure};
 pub use extension::{Expiry, Extensions, ForkParent, Producer};
 pub use frame::{FrameContext, FrameHeader, FrameRejection};
+pub use label::{Label, Place};
 pub use manifest::{LaneStart, Manifest, SnapshotFile};
 pub use record::{NewRecord, RecordHeader, RecordKind, RecordRef, Records, Verify};
 pub use segment::SegmentHeader;

@@ -12,7 +12,7 @@ use super::extension::{Expiry, Extensions, ForkParent, Producer};
 use super::manifest::{LaneStart, Manifest, SnapshotFile};
 use super::snapshot::{Entry, EntryFlags, SnapshotHeader, SnapshotKind, SnapshotWriter};
 use super::superblock::{HomeKind, SuperBlock};
-use super::{FrameHeader, NewRecord, RecordKind, SegmentHeader, StoreId};
+use super::{FrameHeader, Label, NewRecord, Place, RecordKind, SegmentHeader, StoreId};
 use crate::ids::{Epoch, LaneId, Lsn, Offset, SegmentNo, StreamId};
 
 /// Checks that every single flipped bit is noticed.
@@ -148,6 +148,10 @@ pub(super) fn segment() -> SegmentHeader {
         segment_bytes: 64 << 20,
         time_ms: 1_767_225_600_000,
     }
+}
+
+pub(super) fn label() -> Label {
+    Label { store_id: STORE, place: Place::Home, lane: 0x0102 }
 }
 
 pub(super) fn full_extensions() -> Extensions<'static> {

@@ -15,7 +15,8 @@ use crate::format::{FormatError, Structure};
 use crate::ids::{Offset, StreamId};
 use crate::lane::segment::{to_u64, to_usize};
 
-const ROOT: &str = "streams";
+/// Directory of the home.
+pub(crate) const ROOT: &str = "streams";
 
 /// How files are made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -286,7 +287,8 @@ impl Home for Files {
     }
 }
 
-fn dir(lane: u16) -> String {
+/// Directory of a lane of the home.
+pub(crate) fn dir(lane: u16) -> String {
     format!("{ROOT}/{lane}")
 }
 

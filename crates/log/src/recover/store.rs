@@ -4,7 +4,8 @@ use highwater_disk::{Access, Disk, ErrorKind, Rng};
 
 use crate::error::OpenError;
 use crate::format::superblock::{HomeKind, choose};
-use crate::format::{StoreId, SuperBlock};
+use crate::format::{Label, Place, StoreId, SuperBlock};
+use crate::home::files;
 use crate::ids::LaneId;
 use crate::lane::segment::{self, to_u64};
 use crate::options::Options;
@@ -36,8 +37,10 @@ pub(crate) fn open_store(
                 let (slot, source) = chosen.damaged[0].clone();
                 return Err(OpenError::Format { file: format!("{SUPER}, slot {slot}"), source });
             }
-            check_fixed("lanes", chosen.newest.lanes.into(), options.lanes.into())?;
-            check_fixed("segment bytes", chosen.newest.segment_bytes, options.segment_bytes)?;
+            check_settings(&chosen.newest, options)?;
+            for (dir, label) in directories(&chosen.newest) {
+                check_label(disk, &dir, label)?;
+            }
             // After a failed barrier the page cache may show a slot that the device does not have:
             // what it makes free must not be used before it is durable.
             file.write_at(&chosen.newest.encode()[..], chosen.newest.slot_offset())?;
@@ -47,6 +50,13 @@ pub(crate) fn open_store(
         Err(error) if error.kind == ErrorKind::NotFound => make(disk, options, rng, now_ms),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Compares what is fixed when a store is made with what is asked for.
+fn check_settings(made: &SuperBlock, asked: &Options) -> Result<(), OpenError> {
+    check_fixed("lanes", made.lanes.into(), asked.lanes.into())?;
+    check_fixed("stream_lanes", made.stream_lanes.into(), asked.stream_lanes.into())?;
+    check_fixed("segment_bytes", made.segment_bytes, asked.segment_bytes)
 }
 
 fn check_fixed(what: &'static str, stored: u64, asked: u64) -> Result<(), OpenError> {
@@ -61,13 +71,6 @@ fn make(
     now_ms: u64,
 ) -> Result<SuperBlock, OpenError> {
     refuse_orphans(disk)?;
-    ensure_dir(disk, WAL)?;
-    for lane in 0..options.lanes {
-        ensure_dir(disk, &segment::lane_dir(LaneId(lane)))?;
-    }
-    disk.sync_dir(WAL)?;
-    // Names become durable in any order: what the superblock stands for comes before its name.
-    disk.sync_dir("")?;
     let mut id = [0; StoreId::LEN];
     id[..8].copy_from_slice(&rng.next_u64().to_le_bytes());
     id[8..].copy_from_slice(&rng.next_u64().to_le_bytes());
@@ -76,11 +79,22 @@ fn make(
         generation: 0,
         manifest: 0,
         lanes: options.lanes,
-        stream_lanes: 1,
+        stream_lanes: options.stream_lanes,
         home: HomeKind::Files,
         segment_bytes: options.segment_bytes,
         created_ms: now_ms,
     };
+    for parent in [WAL, files::ROOT] {
+        ensure_dir(disk, parent)?;
+    }
+    for (dir, label) in directories(&block) {
+        ensure_dir(disk, &dir)?;
+        write_label(disk, &dir, label)?;
+    }
+    // Names become durable in any order: what the superblock stands for comes before its name.
+    for parent in [WAL, files::ROOT, ""] {
+        disk.sync_dir(parent)?;
+    }
     match disk.remove(SUPER_NEW) {
         Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
         _ => {}
@@ -94,20 +108,83 @@ fn make(
     Ok(block)
 }
 
-/// A superblock that is missing while segments are there is a loss, not a new store.
-pub(crate) fn refuse_orphans(disk: &dyn Disk) -> Result<(), OpenError> {
-    let lanes = match disk.list(WAL) {
-        Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
-        listed => listed?,
+/// The directories that may lie on devices of their own, and their labels.
+pub(crate) fn directories(block: &SuperBlock) -> impl Iterator<Item = (String, Label)> {
+    let store_id = block.store_id;
+    let label = move |place, lane| Label { store_id, place, lane };
+    let log = (0..block.lanes)
+        .map(move |lane| (segment::lane_dir(LaneId(lane)), label(Place::Log, lane)));
+    let home =
+        (0..block.stream_lanes).map(move |lane| (files::dir(lane), label(Place::Home, lane)));
+    log.chain(home)
+}
+
+/// Writes a directory's label. One that is there was left by a making that a crash cut short.
+fn write_label(disk: &dyn Disk, dir: &str, label: Label) -> Result<(), OpenError> {
+    let path = format!("{dir}/{}", Label::NAME);
+    match disk.remove(&path) {
+        Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let file = disk.create(&path, Access::Buffered)?;
+    file.write_at(&label.encode()[..], 0)?;
+    file.sync_data()?;
+    Ok(disk.sync_dir(dir)?)
+}
+
+/// Checks that a directory is the one that the store was made with: an empty mount point would be
+/// taken for a lane without records, and filled anew.
+///
+/// # Errors
+/// [`OpenError::Elsewhere`] when it is another one, [`OpenError::Format`] when its label is
+/// damaged, and the disk's.
+pub(crate) fn check_label(disk: &dyn Disk, dir: &str, label: Label) -> Result<(), OpenError> {
+    let path = format!("{dir}/{}", Label::NAME);
+    let elsewhere = |why: String| Err(OpenError::Elsewhere { dir: dir.to_owned(), why });
+    let file = match disk.open(&path, Access::Buffered) {
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            return elsewhere(format!("it has no file `{}`", Label::NAME));
+        }
+        opened => opened?,
     };
-    for lane in lanes.iter().filter(|entry| entry.is_dir) {
-        let dir = format!("{WAL}/{}", lane.name);
-        if let Some(file) = disk.list(&dir)?.first() {
-            return Err(OpenError::Settings(format!(
-                "{dir}/{} is there, but no superblock: the file `super` is lost. Restore it from a \
-                 copy, or choose an empty directory",
-                file.name
-            )));
+    // One more than it has: a longer one is refused.
+    let mut bytes = vec![0; (Label::LEN + 1).min(segment::to_usize(file.len()?))];
+    file.read_at(&mut bytes, 0)?;
+    let found = Label::decode(&bytes).map_err(|source| OpenError::Format { file: path, source })?;
+    if found.store_id != label.store_id {
+        return elsewhere(format!("it is of store {}", found.store_id));
+    }
+    if found != label {
+        return elsewhere(format!("it is lane {} of the {}", found.lane, named(found.place)));
+    }
+    Ok(())
+}
+
+fn named(place: Place) -> &'static str {
+    match place {
+        Place::Log => "log",
+        Place::Home => "home",
+    }
+}
+
+/// A superblock that is missing while segments or streams are there is a loss, not a new store.
+pub(crate) fn refuse_orphans(disk: &dyn Disk) -> Result<(), OpenError> {
+    for parent in [WAL, files::ROOT] {
+        let lanes = match disk.list(parent) {
+            Err(error) if error.kind == ErrorKind::NotFound => continue,
+            listed => listed?,
+        };
+        for lane in lanes.iter().filter(|entry| entry.is_dir) {
+            let dir = format!("{parent}/{}", lane.name);
+            // A making that was cut short leaves labels.
+            let listed = disk.list(&dir)?;
+            if let Some(file) = listed.iter().find(|entry| entry.name != Label::NAME) {
+                return Err(OpenError::Settings(format!(
+                    "{dir}/{} is there, but no superblock: the file `super` is lost. Restore it \
+                     from a copy, or choose an empty directory",
+                    file.name
+                )));
+            }
         }
     }
     Ok(())

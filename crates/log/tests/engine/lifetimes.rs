@@ -86,7 +86,7 @@ fn a_source_outlives_its_deletion_while_forks_read_it_and_goes_with_the_last() {
         create(&log, "source").unwrap().wait().unwrap();
         assert_eq!(read_all(&log, "source").unwrap(), b"");
         log.checkpoint().unwrap();
-        assert!(highwater_disk::Disk::list(&disk, "streams/0").unwrap().is_empty());
+        assert!(listed(&disk, "streams/0").is_empty());
     }
 }
 

@@ -7,6 +7,7 @@ mod check;
 mod crash;
 mod ends;
 mod formats;
+mod homes;
 mod lifetimes;
 mod metrics;
 mod restarts;

@@ -17,10 +17,6 @@ fn fail(disk: &SimDisk, kind: OperationKind, path_prefix: &str, fault: Fault) {
     disk.plan(PlannedFault { kind, path_prefix, when: When::Nth(1), fault });
 }
 
-fn files(disk: &SimDisk, dir: &str) -> usize {
-    disk.list(dir).unwrap().len()
-}
-
 /// Appends blocks of 3000 bytes, each its own frame of one block.
 fn fill(log: &Log, name: &str, blocks: u8) {
     for number in 0..blocks {
@@ -143,7 +139,7 @@ fn segments_given_back_are_used_again_after_a_restart() {
         fill(&log, "s", 60);
         log.checkpoint().unwrap();
         drop(log);
-        let now = files(&disk, "wal/0");
+        let now = listed(&disk, "wal/0").len();
         assert!(life == 0 || now <= most, "life {life}: {now} files after {most}");
         most = most.max(now + usize::from(life == 0));
     }
@@ -168,7 +164,7 @@ fn the_bytes_of_a_deleted_stream_are_given_back_whenever_the_crash_comes() {
         let disk = disk.crash();
         let log = open(&disk, &small()).unwrap();
         log.checkpoint().unwrap();
-        assert_eq!(files(&disk, "streams/0"), 1, "crash at call {nth}, {fills} appends");
+        assert_eq!(listed(&disk, "streams/0").len(), 1, "crash at call {nth}, {fills} appends");
         assert!(read_all(&log, "s").unwrap().starts_with(&[1; 2000]));
     }
 }

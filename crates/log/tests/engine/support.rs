@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use highwater_disk::Rng;
 use highwater_disk::sim::{SimClock, SimDisk, SimOptions, SimRng};
+use highwater_disk::{Disk, Rng};
 use highwater_log::error::{LogResult, OpenError};
+use highwater_log::format::Label;
 use highwater_log::ids::Offset;
 use highwater_log::lane::commit::Ticket;
 use highwater_log::options::Options;
@@ -27,18 +28,34 @@ pub fn disk(seed: u64) -> SimDisk {
     SimDisk::new(SimOptions::seeded(seed))
 }
 
+/// Names in a directory of the log or the home, but for its label.
+pub fn listed(disk: &SimDisk, dir: &str) -> Vec<String> {
+    let names = disk.list(dir).unwrap().into_iter().map(|entry| entry.name);
+    names.filter(|name| name != Label::NAME).collect()
+}
+
 pub fn open(disk: &SimDisk, options: &Options) -> Result<Log, OpenError> {
-    open_at(disk, options, &SimClock::new())
+    open_with_seed(disk, options, 7)
 }
 
 /// A log whose clock the test moves.
 pub fn open_at(disk: &SimDisk, options: &Options, clock: &SimClock) -> Result<Log, OpenError> {
-    let machine = Machine {
-        disk: Arc::new(disk.clone()),
-        clock: Arc::new(clock.clone()),
-        rng: Box::new(SimRng::new(7)) as Box<dyn Rng>,
-    };
-    Log::open(machine, options, Driver::Caller)
+    Log::open(machine(Arc::new(disk.clone()), clock, 7), options, Driver::Caller)
+}
+
+/// A log whose randomness is another's.
+pub fn open_with_seed(disk: &SimDisk, options: &Options, seed: u64) -> Result<Log, OpenError> {
+    Log::open(machine(Arc::new(disk.clone()), &SimClock::new(), seed), options, Driver::Caller)
+}
+
+/// A log on any disk.
+pub fn open_on(disk: Arc<dyn Disk>, options: &Options) -> Result<Log, OpenError> {
+    Log::open(machine(disk, &SimClock::new(), 7), options, Driver::Caller)
+}
+
+fn machine(disk: Arc<dyn Disk>, clock: &SimClock, seed: u64) -> Machine {
+    let rng = Box::new(SimRng::new(seed)) as Box<dyn Rng>;
+    Machine { disk, clock: Arc::new(clock.clone()), rng }
 }
 
 pub fn text() -> Config {

@@ -51,7 +51,7 @@ impl Cut {
     /// A store with one stream, some bytes and a producer.
     pub(crate) fn prepared(setup: &Setup) -> Self {
         let run = Run {
-            disk: SimDisk::new(setup.disk),
+            disk: setup.new_disk(),
             oracle: Oracle::new(setup.max_producers(), setup.trust()),
             setup: setup.clone(),
             dice: Dice::new(1),

@@ -4,6 +4,7 @@
 use highwater_disk::sim::SimDisk;
 use highwater_disk::{Access, Disk};
 use highwater_log::error::{LogError, OpenError};
+use highwater_log::format::Label;
 
 use super::setup::{Trouble, open};
 use super::{Run, is_full, show_all};
@@ -44,14 +45,16 @@ impl Run {
         // What may be in use, and one ahead.
         let most = options.max_wal_bytes / options.segment_bytes + 1;
         for lane in 0..options.lanes {
-            let files = names(&self.disk, &format!("wal/{lane}"));
+            let files = unlabelled(&self.disk, &format!("wal/{lane}"));
             if u64::try_from(files.len()).expect("usize fits u64") > most {
                 let what = format!("lane {lane} has {} segment files, {most} may be", files.len());
                 return Err(Violation::new("I11", what));
             }
         }
         let live = self.oracle.names().filter(|name| self.oracle.vouched(name).is_some()).count();
-        let kept = names(&self.disk, "streams/0").len();
+        let lanes = 0..options.stream_lanes;
+        let kept = lanes.map(|lane| unlabelled(&self.disk, &format!("streams/{lane}")).len());
+        let kept: usize = kept.sum();
         if kept > live {
             let what = format!("the home keeps {kept} files for {live} streams");
             return Err(Violation::new("I11", what));
@@ -62,8 +65,12 @@ impl Run {
     /// I6: after a flipped bit there is an error that names the place, or everything is right.
     fn flip(&mut self) -> Result<(), Violation> {
         let (mut disk, mut paths) = (self.disk.fork(), Vec::new());
-        for dir in ["", "manifest", "tables", "streams/0", "wal/0", "wal/0", "wal/1", "wal/2"] {
-            let files = names(&disk, dir).into_iter();
+        for dir in
+            ["", "manifest", "tables", "streams/0", "streams/1", "wal/0", "wal/0", "wal/1", "wal/2"]
+        {
+            // One label is enough: they never change.
+            let files = if dir == "streams/0" { names(&disk, dir) } else { unlabelled(&disk, dir) };
+            let files = files.into_iter();
             paths.extend(files.map(|name| format!("{dir}/{name}").trim_matches('/').to_owned()));
         }
         if paths.is_empty() {
@@ -134,4 +141,11 @@ impl Run {
 fn names(disk: &SimDisk, dir: &str) -> Vec<String> {
     let entries = disk.list(dir).unwrap_or_default();
     entries.into_iter().filter(|entry| !entry.is_dir).map(|entry| entry.name).collect()
+}
+
+/// Names of files but for the directory's label.
+fn unlabelled(disk: &SimDisk, dir: &str) -> Vec<String> {
+    let mut names = names(disk, dir);
+    names.retain(|name| name != Label::NAME);
+    names
 }

@@ -82,7 +82,7 @@ pub fn retell(
     let mut dice = Dice::new(seed);
     let setup = Setup::draw(&mut dice, planted, keep);
     let mut run = Run {
-        disk: SimDisk::new(setup.disk),
+        disk: setup.new_disk(),
         oracle: Oracle::new(setup.max_producers(), setup.trust()),
         unacked: Vec::new(),
         setup,

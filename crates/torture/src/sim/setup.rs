@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_disk::Rng;
 use highwater_disk::sim::{
     CrashMode, DirectIo, Fault, NameSurvival, OperationKind, PlannedFault, SimClock, SimDisk,
     SimOptions, SimRng, TraceMode, When,
 };
+use highwater_disk::{Disk, Rng};
 use highwater_log::error::OpenError;
 use highwater_log::options::{Durability, FileBarrier, Options};
 use highwater_log::{Driver, Log, Machine};
@@ -25,6 +25,16 @@ pub(crate) struct Setup {
     pub(crate) disk: SimOptions,
     pub(crate) barriers: Barriers,
     pub(crate) clock: SimClock,
+    pub(crate) devices: Devices,
+}
+
+/// Where the home's directories are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Devices {
+    /// With everything else.
+    One,
+    /// On a device each.
+    OnePerStreamLane,
 }
 
 /// An open log, and the disk that watches it.
@@ -40,6 +50,7 @@ impl Setup {
         let segment_bytes = dice.pick(&[64 << 10, 64 << 10, 96 << 10]);
         let options = Options {
             lanes: dice.pick(&[1, 1, 2, 3]),
+            stream_lanes: dice.pick(&[1, 1, 2, 3]),
             segment_bytes,
             max_payload_bytes: 8 << 10,
             frame_bytes: dice.pick(&[4 << 10, 8 << 10, 32 << 10]),
@@ -74,14 +85,33 @@ impl Setup {
             },
             ..SimOptions::seeded(dice.bits())
         };
-        Self::with(options, disk, planted)
+        let devices = dice.pick(&[Devices::One, Devices::One, Devices::OnePerStreamLane]);
+        Self { devices, ..Self::with(options, disk, planted) }
     }
 
     /// Puts one together, with a planted bug if asked.
     pub(crate) fn with(mut options: Options, disk: SimOptions, planted: Option<Planted>) -> Self {
         let barriers = planted.map_or(Barriers::Honest, Planted::barriers);
         options.planted = planted.and_then(Planted::in_the_log);
-        Self { options, disk, barriers, clock: SimClock::new() }
+        let (clock, devices) = (SimClock::new(), Devices::One);
+        Self { options, disk, barriers, clock, devices }
+    }
+
+    /// Makes its disk, empty.
+    pub(crate) fn new_disk(&self) -> SimDisk {
+        let disk = SimDisk::new(self.disk);
+        if self.devices == Devices::OnePerStreamLane {
+            let made = disk.create_dir("streams").and_then(|()| {
+                (0..self.options.stream_lanes).try_for_each(|lane| {
+                    disk.create_dir(&format!("streams/{lane}"))?;
+                    disk.sync_dir("streams")
+                })?;
+                disk.sync_dir("")
+            });
+            made.expect("nothing fails yet");
+            (0..self.options.stream_lanes).for_each(|lane| disk.mount(&format!("streams/{lane}")));
+        }
+        disk
     }
 
     /// By what such a log vouches for an operation.

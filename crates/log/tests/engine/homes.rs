@@ -1,0 +1,148 @@
+//! Where the home's directories are, and that nothing is mistaken for them.
+
+use highwater_disk::Disk;
+use highwater_disk::real::RealDisk;
+use highwater_disk::sim::{CrashMode, SimDisk, SimOptions};
+use highwater_log::Log;
+use highwater_log::error::OpenError;
+use highwater_log::options::{FileBarrier, Options};
+
+use crate::support::*;
+
+const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+
+/// Appends to many streams, and moves all of it home.
+fn move_home(log: &Log, payload: &[u8]) {
+    for name in NAMES {
+        create(log, name).unwrap().wait().unwrap();
+        append(log, name, payload).unwrap().wait().unwrap();
+    }
+    log.checkpoint().unwrap();
+}
+
+#[test]
+fn streams_are_spread_over_devices_and_each_device_has_its_own_barrier() {
+    // R1: what no barrier has covered is lost in this crash.
+    for barrier in [FileBarrier::Syncfs, FileBarrier::Files] {
+        let crash = CrashMode::LoseAllUnsynced;
+        let disk = SimDisk::new(SimOptions { crash, ..SimOptions::seeded(51) });
+        disk.create_dir("streams").unwrap();
+        for lane in 0..3 {
+            let dir = format!("streams/{lane}");
+            disk.create_dir(&dir).unwrap();
+            disk.sync_dir("streams").unwrap();
+            disk.mount(&dir);
+        }
+        disk.sync_dir("").unwrap();
+        let options = Options { stream_lanes: 3, file_barrier: barrier, ..small() };
+        let log = open(&disk, &options).unwrap();
+        move_home(&log, &[7; 5000]);
+        // Far enough for the segments to be used again, if they were free.
+        for _ in 0..40 {
+            append(&log, "a", &[8; 8000]).unwrap().wait().unwrap();
+        }
+        log.checkpoint().unwrap();
+        let kept: Vec<_> = (0..3).map(|lane| listed(&disk, &format!("streams/{lane}"))).collect();
+        assert!(kept.iter().all(|lane| !lane.is_empty()), "{kept:?}");
+        assert_eq!(kept.iter().map(Vec::len).sum::<usize>(), NAMES.len());
+        drop(log);
+        let log = open(&disk.crash(), &options).unwrap();
+        for name in &NAMES[1..] {
+            assert_eq!(read_all(&log, name).unwrap(), [7; 5000], "{barrier:?} {name}");
+        }
+    }
+}
+
+#[test]
+fn a_number_fixed_when_the_log_was_made_is_refused_with_the_value_to_set() {
+    let disk = disk(52);
+    let made = Options { lanes: 2, stream_lanes: 3, ..small() };
+    drop(open(&disk, &made).unwrap());
+    for (asked, words) in [
+        (Options { lanes: 1, ..made.clone() }, "set lanes to 2"),
+        (Options { stream_lanes: 4, ..made.clone() }, "set stream_lanes to 3"),
+        (Options { segment_bytes: 128 << 10, ..made.clone() }, "set segment_bytes to 65536"),
+    ] {
+        let refused = open(&disk, &asked).unwrap_err();
+        assert!(matches!(refused, OpenError::Mismatch { .. }), "{refused}");
+        assert!(refused.to_string().contains(words), "{refused}");
+        assert!(refused.to_string().contains("make a new log"), "it says how to move: {refused}");
+    }
+    assert!(open(&disk, &made).is_ok());
+}
+
+#[test]
+fn directories_may_be_links_and_one_that_leads_elsewhere_is_refused_before_anything_is_changed() {
+    let (store, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let link = |to: &str, name: &str| {
+        let name = store.path().join(name);
+        std::fs::remove_file(&name).ok();
+        std::os::unix::fs::symlink(other.path().join(to), name).unwrap();
+    };
+    for dir in ["home", "log", "empty"] {
+        std::fs::create_dir(other.path().join(dir)).unwrap();
+    }
+    for dir in ["streams", "wal"] {
+        std::fs::create_dir(store.path().join(dir)).unwrap();
+    }
+    link("home", "streams/1");
+    link("log", "wal/1");
+    let options = Options { lanes: 2, stream_lanes: 2, ..small() };
+    let disk = || std::sync::Arc::new(RealDisk::open(store.path()).unwrap());
+    let log = open_on(disk(), &options).unwrap();
+    move_home(&log, b"moved");
+    append(&log, "a", b" on").unwrap().wait().unwrap();
+    drop(log);
+    let files = std::fs::read_dir(other.path().join("home")).unwrap().count();
+    assert!(files > 1, "some streams' files are behind the link");
+    // The device of a directory is not mounted; two links are mixed up.
+    for (name, to, back) in [
+        ("streams/1", "empty", "home"),
+        ("wal/1", "empty", "log"),
+        ("streams/1", "log", "home"),
+        ("wal/1", "home", "log"),
+    ] {
+        link(to, name);
+        let refused = open_on(disk(), &options).unwrap_err();
+        assert!(matches!(&refused, OpenError::Elsewhere { dir, .. } if dir == name), "{refused}");
+        assert_eq!(std::fs::read_dir(other.path().join("empty")).unwrap().count(), 0);
+        link(back, name);
+    }
+    let log = open_on(disk(), &options).unwrap();
+    assert_eq!(read_all(&log, "a").unwrap(), b"moved on");
+    assert_eq!(read_all(&log, "l").unwrap(), b"moved");
+}
+
+#[test]
+fn another_logs_directory_is_refused() {
+    let (disk, other) = (disk(53), disk(54));
+    let log = open(&disk, &small()).unwrap();
+    move_home(&log, b"x");
+    drop(log);
+    drop(open_with_seed(&other, &small(), 8).unwrap());
+    let label = "streams/0/label";
+    let file = other.open(label, highwater_disk::Access::Buffered).unwrap();
+    let mut bytes = vec![0; 4096];
+    file.read_at(&mut bytes, 0).unwrap();
+    disk.remove(label).unwrap();
+    let refused = open(&disk, &small()).unwrap_err();
+    assert!(refused.to_string().contains("no file `label`"), "{refused}");
+    let file = disk.create(label, highwater_disk::Access::Buffered).unwrap();
+    file.write_at(&bytes, 0).unwrap();
+    let refused = open(&disk, &small()).unwrap_err();
+    assert!(refused.to_string().contains("it is of store"), "{refused}");
+}
+
+#[test]
+fn a_home_without_a_superblock_is_a_loss_and_no_new_log_begins_there() {
+    let disk = disk(55);
+    let log = open(&disk, &small()).unwrap();
+    move_home(&log, b"x");
+    drop(log);
+    disk.remove("super").unwrap();
+    for number in 0..9 {
+        disk.remove(&format!("wal/0/{number}.seg")).ok();
+    }
+    let refused = open(&disk, &small()).unwrap_err();
+    assert!(refused.to_string().contains("the file `super` is lost"), "{refused}");
+}
