@@ -135,7 +135,7 @@ fn a_stream_whose_time_is_over_when_the_log_is_full_ends_when_there_is_room_agai
     assert!(bell.has_rung());
     log.checkpoint().unwrap();
     log.checkpoint().unwrap();
-    let kept = highwater_disk::Disk::list(&disk, "streams/0").unwrap().len();
+    let kept = listed(&disk, "streams/0").len();
     assert_eq!(kept, 1, "only the filler's bytes are kept");
 }
 
