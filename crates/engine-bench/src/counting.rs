@@ -147,6 +147,22 @@ impl File for CountingFile {
         answer
     }
 
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
+        let len = u64::try_from(bytes.len()).expect("usize fits u64");
+        if !self.is_commit() {
+            add(&self.counters.other_bytes, len);
+            add(&self.counters.other_barriers, 1);
+            return self.file.write_durable_at(bytes, offset);
+        }
+        add(&self.counters.commit_bytes, len);
+        add(&self.counters.commits, 1);
+        let begun = Instant::now();
+        let answer = self.file.write_durable_at(bytes, offset);
+        // The write and its barrier cannot be told apart.
+        add(&self.counters.barrier_ns, nanos(begun.elapsed()));
+        answer
+    }
+
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> DiskResult<()> {
         self.file.read_at(bytes, offset)
     }
