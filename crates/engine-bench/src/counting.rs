@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use highwater_disk::{Access, Disk, DiskResult, Entry, File, Lock, PathStr};
 use highwater_sys::time::nanos;
@@ -42,6 +42,28 @@ struct CountingFile {
 }
 
 impl Counters {
+    /// Counts a write that belongs to a commit.
+    pub fn commit_write(&self, bytes: usize, took: Duration) {
+        add(&self.commit_bytes, u64::try_from(bytes).expect("usize fits u64"));
+        add(&self.write_ns, nanos(took));
+    }
+
+    /// Counts a barrier that ends a commit.
+    pub fn commit_barrier(&self, took: Duration) {
+        add(&self.commits, 1);
+        add(&self.barrier_ns, nanos(took));
+    }
+
+    /// Counts any other write.
+    pub fn other_write(&self, bytes: usize) {
+        add(&self.other_bytes, u64::try_from(bytes).expect("usize fits u64"));
+    }
+
+    /// Counts any other barrier.
+    pub fn other_barrier(&self) {
+        add(&self.other_barriers, 1);
+    }
+
     /// Reads them.
     pub fn read(&self) -> Counts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -102,12 +124,12 @@ impl<D: Disk> Disk for CountingDisk<D> {
     }
 
     fn sync_dir(&self, path: &PathStr) -> DiskResult<()> {
-        add(&self.counters.other_barriers, 1);
+        self.counters.other_barrier();
         self.disk.sync_dir(path)
     }
 
     fn sync_all(&self, path: &PathStr) -> DiskResult<()> {
-        add(&self.counters.other_barriers, 1);
+        self.counters.other_barrier();
         self.disk.sync_all(path)
     }
 
@@ -135,15 +157,13 @@ impl File for CountingFile {
         if self.is_segment && offset == 0 {
             self.is_prepared.store(false, Ordering::Relaxed);
         }
-        let len = u64::try_from(bytes.len()).expect("usize fits u64");
         if !self.is_commit() {
-            add(&self.counters.other_bytes, len);
+            self.counters.other_write(bytes.len());
             return self.file.write_at(bytes, offset);
         }
-        add(&self.counters.commit_bytes, len);
         let begun = Instant::now();
         let answer = self.file.write_at(bytes, offset);
-        add(&self.counters.write_ns, nanos(begun.elapsed()));
+        self.counters.commit_write(bytes.len(), begun.elapsed());
         answer
     }
 
@@ -169,15 +189,14 @@ impl File for CountingFile {
 
     fn sync_data(&self) -> DiskResult<()> {
         if !self.is_commit() {
-            add(&self.counters.other_barriers, 1);
+            self.counters.other_barrier();
             let answer = self.file.sync_data();
             self.is_prepared.store(true, Ordering::Relaxed);
             return answer;
         }
-        add(&self.counters.commits, 1);
         let begun = Instant::now();
         let answer = self.file.sync_data();
-        add(&self.counters.barrier_ns, nanos(begun.elapsed()));
+        self.counters.commit_barrier(begun.elapsed());
         answer
     }
 

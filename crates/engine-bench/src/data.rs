@@ -39,6 +39,36 @@ pub struct Manifest {
     pub baseline: String,
     /// Every planned case, in order.
     pub cases: Vec<Planned>,
+    /// Every planned scene: its name and what it does.
+    pub scenes: Vec<PlannedScene>,
+    /// Bytes that the run writes at most.
+    pub most_bytes: u64,
+}
+
+/// One scene as planned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedScene {
+    /// Name.
+    pub name: String,
+    /// What it does, with its sizes.
+    pub about: String,
+}
+
+/// One figure of a scene in one round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SceneRow {
+    /// Scene.
+    pub scene: String,
+    /// Round, from 0.
+    pub round: u32,
+    /// Position in the round, from 0.
+    pub position: u32,
+    /// Figure.
+    pub figure: String,
+    /// Its unit; empty for a ratio.
+    pub unit: String,
+    /// Its value.
+    pub value: f64,
 }
 
 /// One case as planned.

@@ -62,10 +62,20 @@ impl Load {
         Self { case: case.clone(), seed, phase, pool, tally: Mutex::default() }
     }
 
-    /// Ends the warm-up: from now on appends are counted.
+    /// From now on appends are timed.
     pub fn begin_timing(&self) {
-        let begun = self.phase.compare_exchange(WARM_UP, TIMED, Ordering::SeqCst, Ordering::SeqCst);
-        debug_assert!(begun.is_ok() || self.has_ended());
+        self.change(WARM_UP, TIMED);
+    }
+
+    /// From now on they are not, until timing begins again.
+    pub fn pause_timing(&self) {
+        self.change(TIMED, WARM_UP);
+    }
+
+    /// Goes from one phase to another, unless the load has ended.
+    fn change(&self, from: u8, to: u8) {
+        let changed = self.phase.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
+        assert!(changed.is_ok() || self.has_ended(), "timing begins and pauses in turn");
     }
 
     /// Ends the load: every writer stops after the append it is at.

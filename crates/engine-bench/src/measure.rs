@@ -22,6 +22,9 @@ use crate::subject::{Counts, Store, Subject, SubjectError};
 const POLL: Duration = Duration::from_millis(10);
 /// Longest time to wait for the device to have nothing in flight.
 const DRAIN: Duration = Duration::from_secs(5);
+/// Longest time to wait until a store has prepared all that it prepares.
+const PREPARATION: Duration = Duration::from_secs(20);
+const PREPARATION_LOOK: Duration = Duration::from_millis(100);
 const SECTOR_BYTES: u64 = 512;
 
 /// How long a case is measured, and where it ends early.
@@ -113,7 +116,7 @@ pub fn measure(
     let begun = Instant::now();
     store.create_streams(case.streams)?;
     let create_ns = nanos(begun.elapsed());
-    drain(dir, around)?;
+    drain(dir, &*store, around)?;
     let devices = around.chain.read();
 
     let load = Load::new(case, around.limits.seed);
@@ -227,14 +230,30 @@ fn device_bytes(chain: &Chain, earlier: &ChainReading) -> Option<u64> {
     Some(chain.read().since(earlier).leaf?.sectors * SECTOR_BYTES)
 }
 
-/// Waits until what set-up left dirty is on the device, and the device is idle.
-fn drain(dir: &Path, around: &Around<'_>) -> Result<(), NotMeasured> {
+/// Waits until the store prepares nothing any more, what set-up left dirty is on the device, and
+/// the device is idle.
+fn drain(dir: &Path, store: &dyn Store, around: &Around<'_>) -> Result<(), NotMeasured> {
+    wait_until_unchanged(|| store.counts().map_or(0, |counts| counts.other_bytes));
     sync(dir)?;
     let begun = Instant::now();
     while around.chain.in_flight() > 0 && begun.elapsed() < DRAIN {
         sleep(POLL);
     }
     Ok(())
+}
+
+/// Waits until a count of what is prepared in the background stands still.
+pub(crate) fn wait_until_unchanged(count: impl Fn() -> u64) {
+    let begun = Instant::now();
+    let mut before = count();
+    while begun.elapsed() < PREPARATION {
+        sleep(PREPARATION_LOOK);
+        let now = count();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
 }
 
 fn sync(dir: &Path) -> Result<(), NotMeasured> {

@@ -4,7 +4,7 @@ use highwater_stats::{Summary, median};
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
-use crate::data::{Manifest, Row};
+use crate::data::{Manifest, PlannedScene, Row};
 use crate::runner::Data;
 
 /// Values of several rounds.
@@ -25,8 +25,36 @@ pub struct Results {
     pub manifest: Manifest,
     /// Cases in order.
     pub cases: Vec<CaseResult>,
+    /// Scenes in order.
+    pub scenes: Vec<SceneResult>,
     /// Whether the user stopped the run.
     pub was_interrupted: bool,
+}
+
+/// One scene.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SceneResult {
+    /// Name.
+    pub name: String,
+    /// What it does.
+    pub about: String,
+    /// Why there is no number, where there is none.
+    pub stopped: Option<String>,
+    /// Figures in order.
+    pub figures: Vec<FigureResult>,
+}
+
+/// One figure of a scene.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FigureResult {
+    /// What it is.
+    pub name: String,
+    /// Its unit; empty for a ratio.
+    pub unit: String,
+    /// Rounds measured.
+    pub rounds: usize,
+    /// Its values.
+    pub value: Spread,
 }
 
 /// One case on all its subjects.
@@ -107,8 +135,31 @@ pub fn results(manifest: &Manifest, data: &Data) -> Results {
     });
     Results {
         cases: cases.collect(),
+        scenes: manifest.scenes.iter().map(|planned| scene_result(data, planned)).collect(),
         manifest: manifest.clone(),
         was_interrupted: data.was_interrupted,
+    }
+}
+
+fn scene_result(data: &Data, planned: &PlannedScene) -> SceneResult {
+    let rows = || data.scene_rows.iter().filter(|row| row.scene == planned.name);
+    let mut figures: Vec<FigureResult> = Vec::new();
+    for row in rows() {
+        if figures.iter().any(|figure| figure.name == row.figure) {
+            continue;
+        }
+        let values = || rows().filter(|other| other.figure == row.figure).map(|row| row.value);
+        if let Some(value) = Spread::of(values()) {
+            let (name, unit) = (row.figure.clone(), row.unit.clone());
+            figures.push(FigureResult { name, unit, rounds: values().count(), value });
+        }
+    }
+    let key = (planned.name.clone(), String::new());
+    SceneResult {
+        name: planned.name.clone(),
+        about: planned.about.clone(),
+        stopped: data.stopped.get(&key).cloned(),
+        figures,
     }
 }
 

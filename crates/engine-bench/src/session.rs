@@ -73,8 +73,8 @@ impl Session<'_> {
         }
         if peak > free {
             return Err(ProbeError::TooLarge(format!(
-                "a case may need {} at once, and {} are free below {}: free some space, or shorten \
-                 it with --seconds or --streams",
+                "one measurement may need {} at once, and {} are free below {}: free some space, \
+                 or shorten it with --seconds or --streams",
                 units::bytes_human(peak),
                 units::bytes_human(free),
                 self.site.dir.display()
@@ -133,6 +133,8 @@ impl Session<'_> {
             most_case_bytes: self.plan.limits.most_bytes,
             baseline: self.plan.baseline.to_owned(),
             cases: runner::planned(self.plan),
+            scenes: runner::planned_scenes(self.plan),
+            most_bytes: self.plan.total_bytes(),
         }
     }
 }

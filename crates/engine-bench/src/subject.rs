@@ -32,6 +32,11 @@ pub trait Subject: Send + Sync {
         None
     }
 
+    /// Whether streams make a difference: where not, one number of them is enough.
+    fn knows_streams(&self) -> bool {
+        true
+    }
+
     /// Makes a store in an empty directory, for one case.
     ///
     /// # Errors

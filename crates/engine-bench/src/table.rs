@@ -5,7 +5,7 @@ use highwater_report::grid::{Cell, Table};
 use highwater_stats::units;
 
 use crate::case::{Ack, Case};
-use crate::results::{Results, Spread, SubjectResult};
+use crate::results::{Results, SceneResult, Spread, SubjectResult};
 
 /// What the columns of the costs mean.
 const COSTS: &str = "w: writers, s: streams; per append: CPU time of the process, that beyond as \
@@ -15,16 +15,45 @@ const COSTS: &str = "w: writers, s: streams; per append: CPU time of the process
 
 /// All tables.
 pub fn tables(results: &Results) -> String {
-    let baseline = &results.manifest.baseline;
-    let mut text = String::from("\nWhat an append takes\n");
-    text.push_str(&speed(results).to_text());
-    text.push_str("\nWhat it costs\n");
-    text.push_str(&cost(results).to_text());
-    for part in ["\nSet against ", baseline, ", round by round: median (lowest to highest)\n"] {
-        text.push_str(part);
+    let mut text = String::new();
+    let mut section = |title: &str, table: &Table| {
+        for part in ["\n", title, "\n", &table.to_text()] {
+            text.push_str(part);
+        }
+    };
+    if !results.cases.is_empty() {
+        let baseline = &results.manifest.baseline;
+        section("What an append takes", &speed(results));
+        section("What it costs", &cost(results));
+        let title = format!("Set against {baseline}, round by round: median (lowest to highest)");
+        section(&title, &ratios(results));
     }
-    text.push_str(&ratios(results).to_text());
+    for scene in &results.scenes {
+        section(&format!("{}: {}", scene.name, scene.about), &figures(scene));
+    }
     text
+}
+
+fn figures(scene: &SceneResult) -> Table {
+    let mut table = Table::new(&[
+        ("figure", ""),
+        ("unit", ""),
+        ("median", ""),
+        ("lowest", ""),
+        ("highest", ""),
+    ])
+    .with_words_in(&[1]);
+    for figure in &scene.figures {
+        let Spread { median, lowest, highest } = figure.value;
+        let values = [median, lowest, highest].map(|value| Cell::new(number(value)));
+        let mut row = vec![Cell::new(&figure.name), Cell::new(&figure.unit)];
+        row.extend(values);
+        table.row(row);
+    }
+    if let Some(why) = &scene.stopped {
+        table.note(why.clone());
+    }
+    table
 }
 
 fn each(results: &Results, table: &mut Table, cells: impl Fn(&SubjectResult) -> Vec<Cell>) {

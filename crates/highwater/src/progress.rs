@@ -113,7 +113,7 @@ impl EngineProgress {
 }
 
 impl engine::Observer for EngineProgress {
-    fn started(&mut self, step: &engine::Step<'_>) {
+    fn started(&mut self, step: &engine::Step) {
         let progress = &mut self.0;
         let of = u64::try_from(step.of).unwrap_or(u64::MAX);
         let all = of.saturating_mul(u64::from(step.rounds));
@@ -123,18 +123,19 @@ impl engine::Observer for EngineProgress {
         let left = left.map_or(String::new(), |left| format!(", {} s left", left.as_secs()));
         let (round, position) = (step.round + 1, step.position + 1);
         progress.bar.set_prefix(format!("round {round}, {position}/{of}{left}"));
-        progress.bar.set_message(format!("{}: {}", step.subject, step.case));
+        progress.bar.set_message(step.label.clone());
     }
 
-    fn measured(&mut self, step: &engine::Step<'_>, row: &Row) {
+    fn measured(&mut self, step: &engine::Step, row: Option<&Row>) {
         self.0.done += 1;
-        let p50 = units::duration_ns(row.p50_ns);
-        self.0.bar.set_message(format!("{}: {}: p50 {p50}", step.subject, step.case));
+        let p50 =
+            row.map_or(String::new(), |row| format!(": p50 {}", units::duration_ns(row.p50_ns)));
+        self.0.bar.set_message(format!("{}{p50}", step.label));
     }
 
-    fn stopped(&mut self, step: &engine::Step<'_>, why: &str) {
+    fn stopped(&mut self, step: &engine::Step, why: &str) {
         self.0.done += 1;
-        self.0.bar.println(format!("{}: {}: {why}", step.subject, step.case));
+        self.0.bar.println(format!("{}: {why}", step.label));
     }
 }
 

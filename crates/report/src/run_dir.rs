@@ -5,6 +5,7 @@
 //! a power cut may take the run with it, and the next run is a new measurement anyway.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ const SAME_NAME_MAX: u32 = 1000;
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
-    rounds: Option<csv::Writer<File>>,
+    rows: BTreeMap<&'static str, csv::Writer<File>>,
 }
 
 impl RunDir {
@@ -56,7 +57,7 @@ impl RunDir {
         let mut path = parent.join(format!("{date}-{name}"));
         for number in 2..=SAME_NAME_MAX {
             match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self { path, rounds: None }),
+                Ok(()) => return Ok(Self { path, rows: BTreeMap::new() }),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                     path = parent.join(format!("{date}-{name}-{number}"));
                 }
@@ -72,7 +73,7 @@ impl RunDir {
     /// The path holds no run.
     pub fn open(path: &Path) -> Result<Self, RunError> {
         if path.join(MANIFEST).is_file() {
-            Ok(Self { path: path.to_owned(), rounds: None })
+            Ok(Self { path: path.to_owned(), rows: BTreeMap::new() })
         } else {
             Err(RunError::NotARun(path.to_owned()))
         }
@@ -105,11 +106,20 @@ impl RunDir {
     /// # Errors
     /// The file exists from another run or cannot be written.
     pub fn append_round(&mut self, row: &impl Serialize) -> Result<(), RunError> {
-        let path = self.path.join(ROUNDS);
-        if self.rounds.is_none() {
-            self.rounds = Some(csv::Writer::from_writer(create_new(&path)?));
-        }
-        let writer = self.rounds.as_mut().expect("set just above");
+        self.append_row(ROUNDS, row)
+    }
+
+    /// Appends a row to a file of rows and hands it to the kernel.
+    ///
+    /// # Errors
+    /// The file exists from another run or cannot be written.
+    pub fn append_row(&mut self, name: &'static str, row: &impl Serialize) -> Result<(), RunError> {
+        check_name(name)?;
+        let path = self.path.join(name);
+        let writer = match self.rows.entry(name) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(csv::Writer::from_writer(create_new(&path)?)),
+        };
         writer.serialize(row).map_err(|e| RunError::io("write", &path, e.into()))?;
         writer.flush().map_err(|e| RunError::io("write", &path, e))
     }

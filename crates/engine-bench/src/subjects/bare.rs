@@ -42,6 +42,10 @@ impl Subject for Bare {
         (case.ack != Ack::Barrier).then(|| "it has a barrier per append, always".to_owned())
     }
 
+    fn knows_streams(&self) -> bool {
+        false
+    }
+
     fn open(&self, dir: &Path, case: &Case) -> SubjectResult<Box<dyn Store>> {
         let direct = NewFile { cache: Cache::Direct, write_sync: WriteSync::None };
         let file = File::create_new(&dir.join("file"), direct).map_err(|error| answer(&error))?;

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use highwater_disk::real::{RealDisk, SystemClock, SystemRng};
 use highwater_log::error::LogError;
+use highwater_log::lane::commit::Ticket;
 use highwater_log::options::{Durability, Options};
-use highwater_log::request::{Append, Config, Create, End};
+use highwater_log::request::{Append, Appended, Config, Create, End};
 use highwater_log::{Driver, Log, Machine};
 use highwater_sys::time::sleep;
 
@@ -18,9 +19,11 @@ use crate::load::Load;
 use crate::subject::{Counts, Store, Subject, SubjectError, SubjectResult};
 
 /// Creates under way at once.
-const CREATES_AHEAD: usize = 1024;
+const CREATES_UNDER_WAY: usize = 1024;
 /// Longest time from a staged acknowledgement to its barrier.
 const STAGED_WITHIN: Duration = Duration::from_millis(100);
+/// How long a create waits after it was refused.
+const REFUSED_PAUSE: Duration = Duration::from_millis(1);
 /// Digits of a stream's name.
 const NAME_DIGITS: usize = 8;
 
@@ -44,11 +47,18 @@ pub struct LogSubject {
     options: Options,
 }
 
-/// An open log.
-struct LogStore {
+/// An open log on a disk that counts.
+#[derive(Debug)]
+pub struct OpenLog {
     log: Log,
-    style: Style,
     counters: Arc<Counters>,
+}
+
+/// An open log under a load.
+#[derive(Debug)]
+pub struct LogStore {
+    open: OpenLog,
+    style: Style,
 }
 
 impl LogSubject {
@@ -69,6 +79,22 @@ impl Subject for LogSubject {
     }
 
     fn open(&self, dir: &Path, case: &Case) -> SubjectResult<Box<dyn Store>> {
+        let durability = match case.ack {
+            Ack::Barrier => Durability::Wal,
+            Ack::Write => Durability::Memory,
+            Ack::Staged => Durability::Relaxed { within: STAGED_WITHIN },
+        };
+        let options = Options { durability, ..self.options.clone() };
+        Ok(Box::new(LogStore::new(OpenLog::open(dir, &options)?, self.style)))
+    }
+}
+
+impl OpenLog {
+    /// Opens the log in a directory, or makes one.
+    ///
+    /// # Errors
+    /// Any [`SubjectError`].
+    pub fn open(dir: &Path, options: &Options) -> SubjectResult<Self> {
         let counters = Arc::new(Counters::default());
         let disk = RealDisk::open(dir).map_err(failed)?;
         let machine = Machine {
@@ -76,33 +102,29 @@ impl Subject for LogSubject {
             clock: Arc::new(SystemClock::new()),
             rng: Box::new(SystemRng::new()),
         };
-        let durability = match case.ack {
-            Ack::Barrier => Durability::Wal,
-            Ack::Write => Durability::Memory,
-            Ack::Staged => Durability::Relaxed { within: STAGED_WITHIN },
-        };
-        let options = Options { durability, ..self.options.clone() };
-        let log = Log::open(machine, &options, Driver::Threads).map_err(failed)?;
-        Ok(Box::new(LogStore { log, style: self.style, counters }))
+        let log = Log::open(machine, options, Driver::Threads).map_err(failed)?;
+        Ok(Self { log, counters })
     }
-}
 
-impl Store for LogStore {
-    fn create_streams(&self, count: u32) -> SubjectResult<()> {
+    /// Makes streams, many at once under way; all are durable when this returns.
+    ///
+    /// # Errors
+    /// Any [`SubjectError`].
+    pub fn create_streams(&self, count: u32) -> SubjectResult<()> {
         let config = Config::default();
-        let mut under_way = Vec::with_capacity(CREATES_AHEAD);
+        let mut under_way = Vec::with_capacity(CREATES_UNDER_WAY);
         for stream in 0..count {
             let name = Name::of(stream);
             let create =
                 Create { name: name.as_str(), config: &config, payload: &[], end: End::Open };
             let ticket = loop {
                 match self.log.create(&create) {
-                    Err(LogError::Full(_)) => sleep(Duration::from_millis(1)),
+                    Err(LogError::Full(_)) => sleep(REFUSED_PAUSE),
                     other => break other.map_err(failed)?,
                 }
             };
             under_way.push(ticket);
-            if under_way.len() == CREATES_AHEAD || stream + 1 == count {
+            if under_way.len() == CREATES_UNDER_WAY || stream + 1 == count {
                 // The last first: it waits for all before it.
                 for ticket in under_way.drain(..).rev() {
                     ticket.wait().map_err(failed)?;
@@ -112,36 +134,87 @@ impl Store for LogStore {
         Ok(())
     }
 
+    /// Stages an append.
+    ///
+    /// # Errors
+    /// Any [`SubjectError`].
+    pub fn append(&self, stream: u32, payload: &[u8]) -> SubjectResult<Ticket<Appended>> {
+        self.log.append(&request(&Name::of(stream), payload)).map_err(answer)
+    }
+
+    /// Waits for an append, if there is one.
+    ///
+    /// # Errors
+    /// Any [`SubjectError`].
+    pub fn wait(&self, ticket: Option<Ticket<Appended>>) -> SubjectResult<()> {
+        ticket.map_or(Ok(()), |ticket| ticket.wait().map(drop).map_err(answer))
+    }
+
+    /// Runs a checkpoint.
+    ///
+    /// # Errors
+    /// Any [`SubjectError`].
+    pub fn checkpoint(&self) -> SubjectResult<()> {
+        self.log.checkpoint().map(drop).map_err(failed)
+    }
+
+    /// Checks that the streams 0 to `count` are there, and no more.
+    ///
+    /// # Errors
+    /// [`SubjectError::Failed`] when they are not.
+    pub fn expect_streams(&self, count: u32) -> SubjectResult<()> {
+        let is_there = |stream: u32| self.log.info(Name::of(stream).as_str()).is_some();
+        match (0..count).find(|stream| !is_there(*stream)) {
+            Some(lost) => Err(SubjectError::Failed(format!("stream {lost} is gone"))),
+            None if is_there(count) => {
+                Err(SubjectError::Failed(format!("there are more than {count} streams")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What it has asked of its disk so far.
+    pub fn counts(&self) -> Counts {
+        self.counters.read()
+    }
+}
+
+impl LogStore {
+    /// Puts an open log under loads.
+    pub fn new(open: OpenLog, style: Style) -> Self {
+        Self { open, style }
+    }
+}
+
+impl Store for LogStore {
+    fn create_streams(&self, count: u32) -> SubjectResult<()> {
+        self.open.create_streams(count)
+    }
+
     fn append(&self, stream: u32, payload: &[u8]) -> SubjectResult<()> {
-        let name = Name::of(stream);
-        let ticket = self.log.append(&request(&name, payload)).map_err(answer)?;
-        ticket.wait().map(drop).map_err(answer)
+        self.open.append(stream, payload)?.wait().map(drop).map_err(answer)
     }
 
     fn drive(&self, load: &Load) {
         match self.style {
-            Style::Threads => {
-                load.drive_threads(&|stream, payload| self.append(stream, payload));
-            }
+            Style::Threads => load.drive_threads(&|stream, payload| self.append(stream, payload)),
             Style::Tasks { reactors } => {
                 load.drive_tasks(reactors, &|stream, payload| async move {
-                    let ticket = self.log.append(&request(&Name::of(stream), payload));
-                    ticket.map_err(answer)?.await.map(drop).map_err(answer)
+                    self.open.append(stream, payload)?.await.map(drop).map_err(answer)
                 });
             }
         }
     }
 
     fn settle(&self) -> SubjectResult<()> {
-        self.log.checkpoint().map(drop).map_err(failed)
+        self.open.checkpoint()
     }
 
     fn counts(&self) -> Option<Counts> {
-        Some(self.counters.read())
+        Some(self.open.counts())
     }
 
     fn close(self: Box<Self>) -> SubjectResult<()> {
-        drop(self.log);
         Ok(())
     }
 }

@@ -4,4 +4,4 @@ mod bare;
 mod log;
 
 pub use bare::Bare;
-pub use log::{LogSubject, Style};
+pub use log::{LogStore, LogSubject, OpenLog, Style};

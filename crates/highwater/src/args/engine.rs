@@ -5,15 +5,20 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use highwater_engine_bench::case::Ack;
-use highwater_engine_bench::plan::Wishes;
+use highwater_engine_bench::plan::{Choice, Product, Wishes, own_subjects};
+use highwater_engine_bench::scenes;
+use highwater_stats::units;
 
 use super::BenchArgs;
+
+const MANY_STREAMS: u32 = 100_000;
+const RETAINED_BYTES: u64 = 256 << 20;
 
 /// Settings of the preset `engine`.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of the preset engine")]
 pub struct EngineArgs {
-    /// Streams that exist and are appended to [default: 1000]
+    /// Streams that exist and are appended to [default: 1000; 10 000 and 100 000 for 64 writers]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub streams: Vec<u32>,
     /// Bytes of an append [default: 256]
@@ -25,12 +30,19 @@ pub struct EngineArgs {
     /// Measured time of each case in each round [default: 3]
     #[arg(long, value_name = "S")]
     pub seconds: Option<f64>,
-    /// Measure only these: bare, threads, futures
+    /// Measure only these parts (writers, streams, staging, checkpoint, table, replay) and these
+    /// subjects (bare, threads, futures)
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub only: Vec<String>,
     /// Threads that the writers of `futures` share [default: 1]
     #[arg(long, value_name = "N")]
     pub reactors: Option<u32>,
+    /// Streams of `staging` and `table` [default: the most of --streams, or 100 000]
+    #[arg(long, value_name = "N")]
+    pub many_streams: Option<u32>,
+    /// Log that `replay` retains [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub retained: Option<u64>,
 }
 
 /// What an acknowledgement waits for.
@@ -63,6 +75,8 @@ impl EngineArgs {
             || !self.only.is_empty()
             || self.seconds.is_some()
             || self.reactors.is_some()
+            || self.many_streams.is_some()
+            || self.retained.is_some()
     }
 }
 
@@ -71,7 +85,7 @@ impl BenchArgs {
     pub fn check_other_preset(&self) -> Result<()> {
         ensure!(
             !self.engine.is_used(),
-            "--streams, --payload, --ack, --seconds, --only and --reactors are for --preset engine"
+            "the options under the heading of the preset engine are for --preset engine"
         );
         Ok(())
     }
@@ -98,20 +112,29 @@ impl BenchArgs {
         );
         let seconds = self.engine.seconds.unwrap_or(3.0);
         let measured = Duration::try_from_secs_f64(seconds)?;
-        let or = |values: &[u32], default: &[u32]| {
-            if values.is_empty() { default.to_vec() } else { values.to_vec() }
-        };
-        let acks: Vec<Ack> = self.engine.ack.iter().map(|ack| Ack::from(*ack)).collect();
+        let acks = self.engine.ack.iter().map(|ack| Ack::from(*ack)).collect();
         Ok(Wishes {
-            writers: or(&self.writers, &[1, 64, 256]),
-            streams: or(&self.engine.streams, &[1000]),
-            payload: or(&self.engine.payload, &[256]),
-            acks: if acks.is_empty() { vec![Ack::Barrier] } else { acks },
+            product: Product {
+                writers: self.writers.clone(),
+                streams: self.engine.streams.clone(),
+                payload: self.engine.payload.clone(),
+                acks,
+            },
             only: self.engine.only.clone(),
             measured,
             rounds: self.rounds.unwrap_or(3),
-            reactors: self.engine.reactors.unwrap_or(1),
             seed: self.run.seed,
         })
+    }
+
+    /// What there is to choose from.
+    pub fn choice(&self) -> Choice {
+        let engine = &self.engine;
+        let most = engine.streams.iter().copied().max().unwrap_or(MANY_STREAMS);
+        let retained = engine.retained.unwrap_or(RETAINED_BYTES);
+        Choice {
+            subjects: own_subjects(engine.reactors.unwrap_or(1)),
+            scenes: scenes::all(engine.many_streams.unwrap_or(most), retained),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! `highwater bench --preset engine`: the log, driven in this process, beside a bare file.
 
 use anyhow::Result;
-use highwater_engine_bench::plan::{Plan, own_subjects};
+use highwater_engine_bench::plan::Plan;
 use highwater_engine_bench::session::{PRESET, Session, Title, json};
 use highwater_engine_bench::table;
 
@@ -14,7 +14,7 @@ use crate::{output, stop};
 pub fn run(args: &BenchArgs, typed: Vec<String>) -> Result<Ending> {
     let stop = stop::on_signal()?;
     let wishes = args.wishes()?;
-    let plan = Plan::new(&wishes, &own_subjects(wishes.reactors))?;
+    let plan = Plan::new(&wishes, &args.choice())?;
     let site = measured::open_site(&args.directory, &args.run)?;
     let title = Title {
         name: args.run.name.clone().unwrap_or_else(|| PRESET.to_owned()),

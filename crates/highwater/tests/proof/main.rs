@@ -16,6 +16,7 @@ mod calls;
 mod check;
 mod csv;
 mod devices;
+mod engine;
 mod environment;
 mod faults;
 mod image;
