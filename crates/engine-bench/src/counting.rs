@@ -168,18 +168,16 @@ impl File for CountingFile {
     }
 
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
-        let len = u64::try_from(bytes.len()).expect("usize fits u64");
-        if !self.is_commit() {
-            add(&self.counters.other_bytes, len);
-            add(&self.counters.other_barriers, 1);
+        if !self.is_commit() || offset == 0 {
+            self.counters.other_write(bytes.len());
+            self.counters.other_barrier();
             return self.file.write_durable_at(bytes, offset);
         }
-        add(&self.counters.commit_bytes, len);
-        add(&self.counters.commits, 1);
         let begun = Instant::now();
         let answer = self.file.write_durable_at(bytes, offset);
         // The write and its barrier cannot be told apart.
-        add(&self.counters.barrier_ns, nanos(begun.elapsed()));
+        self.counters.commit_write(bytes.len(), Duration::ZERO);
+        self.counters.commit_barrier(begun.elapsed());
         answer
     }
 
@@ -245,5 +243,12 @@ mod tests {
         let counts = counters.read().since(prepared);
         assert_eq!((counts.commits, counts.commit_bytes), (1, 8192));
         assert_eq!((counts.other_barriers, counts.other_bytes), (2, 100));
+        // A write that is durable by itself is a commit too, but not at the start of a segment.
+        let before = counters.read();
+        segment.write_durable_at(&[4; 4096], 0).unwrap();
+        segment.write_durable_at(&[4; 4096], 4096).unwrap();
+        let counts = counters.read().since(before);
+        assert_eq!((counts.commits, counts.commit_bytes), (1, 4096));
+        assert_eq!((counts.other_barriers, counts.other_bytes), (1, 4096));
     }
 }
