@@ -45,6 +45,30 @@ pub struct Manifest {
     pub most_bytes: u64,
 }
 
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// End, RFC 3339, UTC.
+    pub ended: String,
+    /// Whether the user stopped it.
+    pub interrupted: bool,
+    /// Whether something failed, and ended it.
+    pub has_failed: bool,
+    /// What could not be measured.
+    pub stopped: Vec<Stopped>,
+}
+
+/// What could not be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// Case or scene.
+    pub id: String,
+    /// Subject; empty for a scene.
+    pub subject: String,
+    /// Why.
+    pub reason: String,
+}
+
 /// One scene as planned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedScene {

@@ -5,7 +5,7 @@
 //! loop), `executor` (the reactor for futures), `counting` (a disk that counts what a log asks of
 //! it), `measure` (one case once), `scene` and `scenes` (openings, checkpoints, staging), `plan`
 //! (what is measured), `session` (a run as a whole), `runner` (its rounds), `data` (what it
-//! leaves), `results` (what that says), `table`.
+//! leaves), `results` (what that says), `table`, `reload` (a kept run again).
 //!
 //! Other logs can be measured the same way: whoever implements [`subject::Subject`] for them hands
 //! them to [`plan::Plan`].
@@ -18,6 +18,7 @@ pub mod load;
 pub mod measure;
 pub mod plan;
 mod random;
+pub mod reload;
 pub mod results;
 pub mod runner;
 pub mod scene;

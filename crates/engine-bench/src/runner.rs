@@ -19,7 +19,7 @@ use crate::subject::Subject;
 use crate::subjects::Bare;
 
 /// File of the [`SceneRow`]s.
-const SCENES: &str = "scenes.csv";
+pub const SCENES: &str = "scenes.csv";
 
 /// Longest time that the bare write and barrier of a round is measured.
 const YARDSTICK: Duration = Duration::from_secs(2);
@@ -174,6 +174,7 @@ impl Runner<'_> {
                 }
                 Err(NotMeasured::Interrupted) => self.data.was_interrupted = true,
                 Err(NotMeasured::Unsupported(why)) => {
+                    let why = format!("not offered here: {why}");
                     observer.stopped(&step, &why);
                     self.data.stopped.insert(turn.key(), why);
                 }

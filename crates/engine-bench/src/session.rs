@@ -6,14 +6,15 @@ use std::sync::atomic::AtomicBool;
 use highwater_probe::error::ProbeError;
 use highwater_probe::site::Site;
 use highwater_probe::timestamp;
-use highwater_report::run_dir::{RESULTS, RunDir, check_name};
+use highwater_report::run_dir::{OUTCOME, RESULTS, RunDir, check_name};
 use highwater_stats::units;
+use serde::Serialize;
 
-use crate::data::{Manifest, SCHEMA_VERSION};
+use crate::data::{Manifest, Outcome, SCHEMA_VERSION, Stopped};
 use crate::measure::Around;
 use crate::plan::Plan;
 use crate::results::{Results, results};
-use crate::runner::{self, Observer};
+use crate::runner::{self, Data, Key, Observer};
 
 /// Name of the preset.
 pub const PRESET: &str = "engine";
@@ -108,10 +109,10 @@ impl Session<'_> {
         let limits = self.plan.limits;
         let around = Around { chain: &self.site.chain, stop: self.stop, limits };
         let data = runner::run(self.plan, &manifest, &around, &mut run_dir, observer)?;
-        for ((case_id, subject), latency) in &data.latency {
-            let name = format!("{case_id}.{subject}.hdr");
-            run_dir.write_derived(&name, &latency.to_bytes())?;
+        for (key, latency) in &data.latency {
+            run_dir.write_derived(&samples_name(key), &latency.to_bytes())?;
         }
+        run_dir.write_derived(OUTCOME, pretty(&outcome(&data)).as_bytes())?;
         let results = results(&manifest, &data);
         run_dir.write_derived(RESULTS, json(&results).as_bytes())?;
         Ok(Ended { results, has_failed: data.has_failed, path: run_dir.path().to_owned() })
@@ -139,7 +140,30 @@ impl Session<'_> {
     }
 }
 
+/// Name of the file of a subject's latencies in a case.
+pub(crate) fn samples_name((case_id, subject): &Key) -> String {
+    format!("{case_id}.{subject}.hdr")
+}
+
+fn outcome(data: &Data) -> Outcome {
+    let stopped = data.stopped.iter().map(|((id, subject), reason)| Stopped {
+        id: id.clone(),
+        subject: subject.clone(),
+        reason: reason.clone(),
+    });
+    Outcome {
+        ended: timestamp(),
+        interrupted: data.was_interrupted,
+        has_failed: data.has_failed,
+        stopped: stopped.collect(),
+    }
+}
+
 /// Results as JSON for machines.
 pub fn json(results: &Results) -> String {
-    serde_json::to_string_pretty(results).expect("keys are strings, so it is JSON") + "\n"
+    pretty(results)
+}
+
+fn pretty(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("keys are strings, so it is JSON") + "\n"
 }

@@ -2,11 +2,13 @@
 
 use anyhow::Result;
 use highwater_engine_bench::plan::Plan;
+use highwater_engine_bench::results::results;
 use highwater_engine_bench::session::{PRESET, Session, Title, json};
-use highwater_engine_bench::table;
+use highwater_engine_bench::{reload, table};
+use highwater_report::run_dir::{RESULTS, RunDir};
 
 use super::{Ending, measured};
-use crate::args::BenchArgs;
+use crate::args::{BenchArgs, ReportArgs};
 use crate::progress::{EngineProgress, Show};
 use crate::{output, stop};
 
@@ -46,5 +48,21 @@ pub fn run(args: &BenchArgs, typed: Vec<String>) -> Result<Ending> {
         output::say("stopped early: what was measured until then is kept");
         return Ok(Ending::Interrupted);
     }
+    Ok(Ending::Done)
+}
+
+/// Rebuilds what a kept run says, and prints it.
+pub fn report(run_dir: &RunDir, args: &ReportArgs) -> Result<Ending> {
+    let kept = reload::load(run_dir.path())?;
+    let results = results(&kept.manifest, &kept.data);
+    run_dir.replace_derived(RESULTS, json(&results).as_bytes())?;
+    if args.json {
+        output::print(&json(&results))?;
+    } else {
+        let mut text = output::machine(&results.manifest.machine);
+        text.push_str(&table::tables(&results));
+        output::print(&text)?;
+    }
+    output::say(&format!("rebuilt {}/{RESULTS}", run_dir.path().display()));
     Ok(Ending::Done)
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use highwater_engine_bench::reload;
 use highwater_probe::analyse;
 use highwater_probe::analyse::compare::Terms;
 use highwater_probe::analyse::runs::{RunComparison, Side, compare};
@@ -37,6 +38,13 @@ pub fn run(args: &CompareArgs) -> Result<Ending> {
 }
 
 fn load(path: &Path) -> Result<RunData> {
+    if reload::is_ours(path) {
+        bail!(
+            "{} is a run of the preset engine, whose subjects are compared within the run; \
+             `highwater report` shows them",
+            path.display()
+        );
+    }
     RunDir::open(path)
         .and_then(|run| run.load())
         .with_context(|| format!("cannot read the run {}", path.display()))

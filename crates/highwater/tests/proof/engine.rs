@@ -75,6 +75,10 @@ fn the_engine_preset_measures_every_subject_in_every_round_and_leaves_nothing_be
         }
     }
     assert_eq!(read(&run.join("results.json")), answer.stdout);
+    let rebuilt = highwater(&format!("report {} --json", run.display())).expect_code(0);
+    assert_eq!(rebuilt.stdout, answer.stdout);
+    let run = run.display();
+    highwater(&format!("compare {run} {run}")).expect_error(&["preset engine", "report"]);
 }
 
 #[test]
