@@ -45,6 +45,12 @@ pub enum ErrorKind {
 }
 
 impl DiskError {
+    /// Whether it was a barrier that failed: what it should have covered may be lost, whatever the
+    /// kind, and nobody asks again.
+    pub fn is_barrier(&self) -> bool {
+        ["sync_data", "sync_dir", "sync_all", "write_durable_at"].contains(&self.operation)
+    }
+
     /// Puts an error together.
     pub(crate) fn new(
         operation: &'static str,

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 pub use error::{DiskError, DiskResult, ErrorKind};
 pub use highwater_sys::buffer::AlignedBuf;
-pub use highwater_sys::published::{PublishedReader, PublishedWriter};
+pub use highwater_sys::published::{PublishedReader, PublishedWeak, PublishedWriter};
 pub use read_only::ReadOnly;
 
 /// Bytes of the smallest unit that is written whole or not at all.

@@ -186,10 +186,14 @@ impl Catalog {
     }
 
     fn write_new(&self, dir: &str, number: u64, bytes: &[u8]) -> DiskResult<()> {
-        let file = self.disk.create(&path(dir, number), Access::Buffered)?;
-        file.write_at(bytes, 0)?;
-        file.sync_data()?;
-        self.disk.sync_dir(dir)
+        let write = || {
+            let file = self.disk.create(&path(dir, number), Access::Buffered)?;
+            file.write_at(bytes, 0)?;
+            file.sync_data()?;
+            self.disk.sync_dir(dir)
+        };
+        // A full disk has no room for files that will never count.
+        write().inspect_err(|_| drop(self.disk.remove(&path(dir, number))))
     }
 
     fn remove(&self, dir: &str, number: u64) -> DiskResult<()> {

@@ -18,6 +18,13 @@ pub enum LogError {
     /// A write or barrier failed; the log takes nothing more until it is opened again.
     #[error("the log is poisoned: {0}; nothing at risk was acknowledged; open it again")]
     Poisoned(String),
+    /// Bytes can no longer move home; the log has them, and takes nothing more until it is opened
+    /// again.
+    #[error(
+        "the log takes no changes: {0}; everything acknowledged is safe and can be read; mend the \
+         disk and open the log again"
+    )]
+    ReadOnly(String),
     /// No room: for the log, for its memory, or within a limit.
     #[error("full: {0}")]
     Full(String),

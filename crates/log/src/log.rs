@@ -1,6 +1,6 @@
 //! The log: its lanes, and the threads that commit when nobody waits.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use highwater_disk::{Clock, Disk, Lock, Rng};
@@ -12,8 +12,8 @@ use crate::home::files::Files;
 use crate::ids::{LaneId, Offset, StreamId};
 use crate::lane::staging::Identity;
 use crate::lane::waiters::Waiter;
-use crate::lane::{Answer, Around, Lane, Read, Target, commit::Ticket};
-use crate::maintenance::{Keeper, Maintenance};
+use crate::lane::{Answer, Around, Images, Lane, Read, Target, Usage, commit::Ticket};
+use crate::maintenance::{self, Keeper, Kept, Maintenance};
 use crate::metrics::LaneMetrics;
 use crate::options::Options;
 use crate::recover::{lane_of, open_lane, open_store};
@@ -46,6 +46,8 @@ pub struct Log {
     home: Arc<dyn Home>,
     catalog: Arc<Catalog>,
     maintenance: Arc<Maintenance>,
+    /// Where no thread of the log's own has it.
+    keeper: Option<Mutex<Keeper>>,
     threads: Vec<JoinHandle<()>>,
     // Released after the threads have ended.
     _lock: Box<dyn Lock>,
@@ -78,7 +80,8 @@ impl Log {
             open_files,
         )?);
         let maintenance = Arc::new(Maintenance::default());
-        let around = Around { disk, clock, home, maintenance };
+        let images = Arc::new(Images::default());
+        let around = Around { disk, clock, home, maintenance, images };
         let mut lanes = Vec::new();
         for lane in 0..block.lanes {
             let identity = Identity {
@@ -90,26 +93,30 @@ impl Log {
             lanes.push(open_lane(&around, &catalog, options, identity)?);
         }
         count_forks(&lanes)?;
-        let Around { home, maintenance, .. } = around;
+        let Around { home, maintenance, clock, images, .. } = around;
         let (catalog, threads) = (Arc::new(catalog), Vec::new());
-        let mut log = Self { lanes, home, catalog, maintenance, threads, _lock: lock };
-        if driver == Driver::Threads {
-            log.start_threads(options)?;
+        let kept = Kept {
+            lanes: lanes.clone(),
+            home: Arc::clone(&home),
+            catalog: Arc::clone(&catalog),
+            clock,
+            images,
+            asked: Arc::clone(&maintenance),
+        };
+        let keeper = Keeper::new(kept, options);
+        let mut log =
+            Self { lanes, home, catalog, maintenance, keeper: None, threads, _lock: lock };
+        match driver {
+            Driver::Threads => log.start_threads(keeper)?,
+            Driver::Caller => log.keeper = Some(Mutex::new(keeper)),
         }
         Ok(log)
     }
 
-    fn start_threads(&mut self, options: &Options) -> Result<(), OpenError> {
+    fn start_threads(&mut self, keeper: Keeper) -> Result<(), OpenError> {
         for lane in self.lanes.clone() {
             self.start(format!("commit-{}", lane.id()), move || lane.run_committer())?;
         }
-        let keeper = Keeper {
-            lanes: self.lanes.clone(),
-            home: Arc::clone(&self.home),
-            catalog: Arc::clone(&self.catalog),
-            interval: options.checkpoint_interval,
-            asked: Arc::clone(&self.maintenance),
-        };
         self.maintenance.ask();
         self.start("checkpoint".to_owned(), move || keeper.run())
     }
@@ -230,17 +237,37 @@ impl Log {
         self.lanes.iter().filter(|lane| lane.commit_step()).count() > 0
     }
 
+    /// Looks after files, checkpoints and memory once, as far as anything is due. For
+    /// [`Driver::Caller`].
+    pub fn maintain(&self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.lock().expect("nobody panics with this lock held").look();
+        }
+    }
+
     /// Runs a checkpoint of every lane: bytes go to their home, the tables are made durable, and
     /// segments are used again. Gives whether any was freed.
     ///
     /// # Errors
-    /// The disk's; the log goes on with the segments it has.
+    /// The first lane's that failed. A full disk passes: the log goes on with the segments it has.
+    /// After any other failure the lane is read-only.
     pub fn checkpoint(&self) -> LogResult<bool> {
-        let mut freed = false;
-        for lane in &self.lanes {
-            freed |= lane.checkpoint(&*self.home, &self.catalog)?;
-        }
-        Ok(freed)
+        let run = |lane: &Arc<Lane>| maintenance::checkpoint(lane, &*self.home, &self.catalog);
+        let done: Vec<_> = self.lanes.iter().map(run).collect();
+        done.into_iter().try_fold(false, |freed, lane| Ok(freed | lane?))
+    }
+
+    /// Says what each lane uses of what it may, and whether it takes changes.
+    pub fn usage(&self) -> Vec<Usage> {
+        self.lanes.iter().map(|lane| lane.usage()).collect()
+    }
+
+    /// What a keeper of a test's own stands on.
+    #[cfg(test)]
+    pub(crate) fn kept(&self, clock: Arc<dyn Clock>) -> Kept {
+        let (lanes, images) = (self.lanes.clone(), self.lanes[0].images());
+        let (home, catalog) = (Arc::clone(&self.home), Arc::clone(&self.catalog));
+        Kept { lanes, home, catalog, clock, images, asked: Arc::clone(&self.maintenance) }
     }
 
     /// Says what each lane has done since the log was opened.

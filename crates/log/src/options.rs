@@ -33,14 +33,23 @@ pub struct Options {
     pub max_payload_bytes: u64,
     /// Records are gathered into frames of about this size. Default 1 MiB.
     pub frame_bytes: u64,
-    /// Staged bytes beyond which appends are refused until the disk has caught up. Default 128 MiB.
+    /// Staged bytes beyond which appends are refused until the disk has caught up. Beyond half of
+    /// it, acknowledgements that run ahead of their barrier wait for it. Default 128 MiB.
     pub max_staged_bytes: u64,
-    /// Bytes of segments kept for bytes that are not in their home, beyond which a checkpoint
-    /// begins. Default 256 MiB.
+    /// Bytes of a lane's segments, kept for bytes that are not in their home, beyond which a
+    /// checkpoint begins; somewhat less for each further lane, so that they take turns. Default
+    /// 256 MiB.
     pub checkpoint_wal_bytes: u64,
-    /// The same, beyond which appends are refused until a checkpoint has freed some. Default 1 GiB.
+    /// The most that a lane's segments take. The last segment is for deletes: one segment before
+    /// this everything else is refused until a checkpoint has freed some. Well before, from
+    /// [`Options::delay_wal_bytes`] on, acknowledgements wait for the checkpoint. Default 1 GiB.
     pub max_wal_bytes: u64,
-    /// Longest time between checkpoints of a lane that has something to move. Default 60 s.
+    /// Bytes of segments in memory, over all lanes, those included that readers hold on to: beyond
+    /// half of it checkpoints begin, and at it appends are refused. Deletes may take a segment per
+    /// lane more. Default 2 GiB.
+    pub max_image_bytes: u64,
+    /// Longest time between checkpoints of a lane that has something to move; lanes begin at
+    /// different moments of it. Default 60 s.
     pub checkpoint_interval: Duration,
     /// Streams at most. Default 4 million.
     pub max_streams: u64,
@@ -69,6 +78,7 @@ impl Default for Options {
             max_staged_bytes: 128 << 20,
             checkpoint_wal_bytes: 256 << 20,
             max_wal_bytes: 1 << 30,
+            max_image_bytes: 2 << 30,
             checkpoint_interval: Duration::from_secs(60),
             max_streams: 4_000_000,
             max_producers: 128,
@@ -86,6 +96,23 @@ impl Options {
     pub const LEAST_SEGMENT_BYTES: u64 = 64 << 10;
     /// Room for headers and extensions beside the payload of one record in a frame.
     pub const RECORD_ROOM: u64 = 48 << 10;
+
+    /// Bytes of a lane's segments beyond which acknowledgements wait for the next checkpoint: three
+    /// quarters of the way from where checkpoints begin to where appends are refused.
+    pub fn delay_wal_bytes(&self) -> u64 {
+        let growth = self.max_wal_bytes - self.segment_bytes;
+        growth - (growth - self.trigger_wal_bytes()) / 4
+    }
+
+    /// Bytes of a lane's segments beyond which a checkpoint begins: before the log is full.
+    pub(crate) fn trigger_wal_bytes(&self) -> u64 {
+        self.checkpoint_wal_bytes.min(self.max_wal_bytes - 2 * self.segment_bytes)
+    }
+
+    /// Staged bytes beyond which no acknowledgement runs ahead of its barrier.
+    pub(crate) fn delay_staged_bytes(&self) -> u64 {
+        self.max_staged_bytes / 2
+    }
 
     /// Checks that the settings can be meant.
     ///
@@ -123,6 +150,13 @@ impl Options {
         if self.max_wal_bytes < segment.saturating_mul(3) {
             return refuse(format!("max_wal_bytes: at least three segments of {segment}"));
         }
+        let least = segment.saturating_mul(2 * u64::from(self.lanes));
+        if self.max_image_bytes < least {
+            return refuse(format!(
+                "max_image_bytes: at least {least}, two segments of {segment} for each of {} lanes",
+                self.lanes
+            ));
+        }
         if self.checkpoint_wal_bytes == 0 || self.checkpoint_wal_bytes > self.max_wal_bytes {
             return refuse("checkpoint_wal_bytes: 1 to max_wal_bytes".to_owned());
         }
@@ -157,6 +191,7 @@ mod tests {
         assert!(refused(|o| o.max_payload_bytes = o.segment_bytes).contains("max_payload_bytes"));
         assert!(refused(|o| o.frame_bytes = 1).contains("frame_bytes"));
         assert!(refused(|o| o.max_staged_bytes = 1).contains("max_staged_bytes"));
+        assert!(refused(|o| o.lanes = 256).contains("max_image_bytes"));
         assert!(refused(|o| o.max_streams = 0).contains("max_streams"));
         assert!(refused(|o| o.max_producers = 0).contains("max_producers"));
     }

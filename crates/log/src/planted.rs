@@ -10,6 +10,8 @@ pub enum Planted {
     StaleFramesTaken,
     /// Segments are given back although no manifest names the table that replaces them.
     RecycledEarly,
+    /// Bytes count as moved home although the home's barrier failed.
+    HomeFailureIgnored,
     /// A bad frame always counts as the torn end of the log.
     EvidenceIgnored,
     /// Producers are not restored from the table.

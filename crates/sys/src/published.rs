@@ -3,8 +3,8 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 /// The memory that writer and readers share.
 struct Shared {
@@ -91,7 +91,25 @@ impl PublishedWriter {
     }
 }
 
+/// Knows whether anybody still holds the memory, without holding it.
+#[derive(Clone)]
+pub struct PublishedWeak {
+    shared: Weak<Shared>,
+}
+
+impl PublishedWeak {
+    /// Whether a writer or reader is left.
+    pub fn is_held(&self) -> bool {
+        self.shared.strong_count() > 0
+    }
+}
+
 impl PublishedReader {
+    /// Gives one that does not hold the memory.
+    pub fn downgrade(&self) -> PublishedWeak {
+        PublishedWeak { shared: Arc::downgrade(&self.shared) }
+    }
+
     /// Gives the bytes published so far.
     pub fn bytes(&self) -> &[u8] {
         let len = self.shared.published.load(Ordering::Acquire);
@@ -104,6 +122,12 @@ impl PublishedReader {
 impl std::fmt::Debug for PublishedWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PublishedWriter({} of {})", self.published, self.capacity())
+    }
+}
+
+impl std::fmt::Debug for PublishedWeak {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PublishedWeak({})", if self.is_held() { "held" } else { "gone" })
     }
 }
 
@@ -143,6 +167,11 @@ mod tests {
         let kept = writer.reader();
         drop(writer);
         assert_eq!(kept.bytes().len(), 1 << 16);
+        let weak = kept.downgrade();
+        drop(reader);
+        assert!(weak.is_held());
+        drop(kept);
+        assert!(!weak.is_held());
     }
 
     #[test]

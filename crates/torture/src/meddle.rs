@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use highwater_disk::{Access, Disk, DiskResult, Entry, File, Lock, PathStr};
+use highwater_disk::{Access, Disk, DiskResult, Entry, ErrorKind, File, Lock, PathStr};
 
 const HOME: &str = "streams/";
 const LOG: &str = "wal/";
@@ -31,7 +31,12 @@ pub(crate) struct Meddler {
 /// What was seen in one life.
 #[derive(Debug, Default)]
 struct Seen {
+    /// Lanes of the log of which a barrier failed.
     failed_lanes: Mutex<BTreeSet<u16>>,
+    /// Lanes of the log of which any call failed for good.
+    broken_lanes: Mutex<BTreeSet<u16>>,
+    /// Whether a call failed for good that moves bytes home, or makes tables durable.
+    upkeep_failed: AtomicBool,
     home_files: AtomicUsize,
     most_home_files: AtomicUsize,
 }
@@ -45,6 +50,44 @@ impl Meddler {
     /// Whether a barrier of a lane's segments has failed.
     pub(crate) fn barrier_failed(&self, lane: u16) -> bool {
         self.failed_lanes().contains(&lane)
+    }
+
+    /// Whether a call on a lane's segments has failed for good.
+    pub(crate) fn log_failed(&self, lane: u16) -> bool {
+        self.seen.broken_lanes.lock().unwrap_or_else(PoisonError::into_inner).contains(&lane)
+    }
+
+    /// Whether a call on anything else has failed for good.
+    pub(crate) fn upkeep_failed(&self) -> bool {
+        self.seen.upkeep_failed.load(Ordering::Relaxed)
+    }
+
+    /// Notes a failure, unless it passes or is none.
+    fn told<T>(&self, path: &PathStr, answer: DiskResult<T>) -> DiskResult<T> {
+        self.told_of(path, Growth::Needed, answer)
+    }
+
+    fn told_of<T>(&self, path: &PathStr, growth: Growth, answer: DiskResult<T>) -> DiskResult<T> {
+        let Err(error) = &answer else { return answer };
+        let passes = match error.kind {
+            ErrorKind::NotFound | ErrorKind::Exists | ErrorKind::Locked => true,
+            // Where nothing has to grow, there is space.
+            ErrorKind::Full => {
+                !error.is_barrier() && (growth == Growth::Needed || !is_in_place(path))
+            }
+            _ => false,
+        };
+        if passes {
+            return answer;
+        }
+        match lane_of(path) {
+            Some(lane) => {
+                let mut lanes = self.seen.broken_lanes.lock();
+                lanes.as_mut().unwrap_or_else(|poisoned| poisoned.get_mut()).insert(lane);
+            }
+            None => self.seen.upkeep_failed.store(true, Ordering::Relaxed),
+        }
+        answer
     }
 
     /// Most files of the home that were open at once.
@@ -76,35 +119,37 @@ impl Meddler {
 
 impl Disk for Meddler {
     fn create(&self, path: &PathStr, access: Access) -> DiskResult<Arc<dyn File>> {
-        Ok(self.watched(path, self.inner.create(path, access)?, Age::New))
+        let created = self.told(path, self.inner.create(path, access))?;
+        Ok(self.watched(path, created, Age::New))
     }
 
     fn open(&self, path: &PathStr, access: Access) -> DiskResult<Arc<dyn File>> {
-        Ok(self.watched(path, self.inner.open(path, access)?, Age::Old))
+        let opened = self.told(path, self.inner.open(path, access))?;
+        Ok(self.watched(path, opened, Age::Old))
     }
 
     fn create_dir(&self, path: &PathStr) -> DiskResult<()> {
-        self.inner.create_dir(path)
+        self.told(path, self.inner.create_dir(path))
     }
 
     fn list(&self, path: &PathStr) -> DiskResult<Vec<Entry>> {
-        self.inner.list(path)
+        self.told(path, self.inner.list(path))
     }
 
     fn rename(&self, from: &PathStr, to: &PathStr) -> DiskResult<()> {
-        self.inner.rename(from, to)
+        self.told(from, self.inner.rename(from, to))
     }
 
     fn remove(&self, path: &PathStr) -> DiskResult<()> {
-        self.inner.remove(path)
+        self.told(path, self.inner.remove(path))
     }
 
     fn sync_dir(&self, path: &PathStr) -> DiskResult<()> {
-        self.inner.sync_dir(path)
+        self.told(path, self.inner.sync_dir(path))
     }
 
     fn sync_all(&self, path: &PathStr) -> DiskResult<()> {
-        if self.skips(path) { Ok(()) } else { self.inner.sync_all(path) }
+        if self.skips(path) { Ok(()) } else { self.told(path, self.inner.sync_all(path)) }
     }
 
     fn lock(&self) -> DiskResult<Box<dyn Lock>> {
@@ -114,6 +159,23 @@ impl Disk for Meddler {
     fn free_bytes(&self) -> DiskResult<u64> {
         self.inner.free_bytes()
     }
+}
+
+/// The lane of the log that a path is of.
+fn lane_of(path: &PathStr) -> Option<u16> {
+    path.strip_prefix(LOG)?.split('/').next()?.parse().ok()
+}
+
+/// Whether a write may need space that the file does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Growth {
+    Needed,
+    None,
+}
+
+/// Whether a file is only ever written where it has space, once it is made.
+fn is_in_place(path: &PathStr) -> bool {
+    path.starts_with(LOG) || path == "super"
 }
 
 /// Whether a file was made just now.
@@ -136,9 +198,8 @@ struct Watched {
 impl Watched {
     /// Notes how a barrier ended: whether its file is in use, or its lane has failed.
     fn note_barrier(&self, answer: &DiskResult<()>) {
-        let lane = self.path.strip_prefix(LOG).and_then(|rest| rest.split('/').next());
         let was_in_use = self.in_use.fetch_or(answer.is_ok(), Ordering::Relaxed);
-        if let (Err(_), true, Some(Ok(lane))) = (answer, was_in_use, lane.map(str::parse)) {
+        if let (Err(_), true, Some(lane)) = (answer, was_in_use, lane_of(&self.path)) {
             self.disk.failed_lanes().insert(lane);
         }
     }
@@ -150,7 +211,9 @@ impl File for Watched {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
-        self.file.write_at(bytes, offset)
+        let is_old = self.in_use.load(Ordering::Relaxed);
+        let growth = if is_old { Growth::None } else { Growth::Needed };
+        self.disk.told_of(&self.path, growth, self.file.write_at(bytes, offset))
     }
 
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
@@ -158,6 +221,7 @@ impl File for Watched {
             return self.file.write_at(bytes, offset);
         }
         let written = self.file.write_durable_at(bytes, offset);
+        let written = self.disk.told(&self.path, written);
         self.note_barrier(&written);
         written
     }
@@ -170,13 +234,13 @@ impl File for Watched {
         if self.disk.skips(&self.path) {
             return Ok(());
         }
-        let synced = self.file.sync_data();
+        let synced = self.disk.told(&self.path, self.file.sync_data());
         self.note_barrier(&synced);
         synced
     }
 
     fn allocate(&self, len: u64) -> DiskResult<()> {
-        self.file.allocate(len)
+        self.disk.told(&self.path, self.file.allocate(len))
     }
 
     fn len(&self) -> DiskResult<u64> {
@@ -184,7 +248,7 @@ impl File for Watched {
     }
 
     fn truncate(&self, len: u64) -> DiskResult<()> {
-        self.file.truncate(len)
+        self.disk.told(&self.path, self.file.truncate(len))
     }
 }
 

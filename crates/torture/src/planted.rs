@@ -22,6 +22,8 @@ pub enum Planted {
     StaleFramesTaken,
     /// Segments are used again although no manifest names the table that replaces them.
     RecycledEarly,
+    /// A failed barrier of the home counts as one that succeeded.
+    HomeFailureIgnored,
     /// Proof that acknowledged bytes are damaged is not looked for.
     EvidenceIgnored,
     /// Producers are not restored from the table.
@@ -30,12 +32,13 @@ pub enum Planted {
 
 impl Planted {
     /// Every one.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::BarrierSkipped,
         Self::HomeBarrierSkipped,
         Self::AckBeforeBarrier,
         Self::StaleFramesTaken,
         Self::RecycledEarly,
+        Self::HomeFailureIgnored,
         Self::EvidenceIgnored,
         Self::ProducersForgotten,
     ];
@@ -48,6 +51,7 @@ impl Planted {
             Self::AckBeforeBarrier => "acknowledged before the barrier",
             Self::StaleFramesTaken => "neither chain nor epoch is checked",
             Self::RecycledEarly => "segments are used again too early",
+            Self::HomeFailureIgnored => "a failed barrier of the home is ignored",
             Self::EvidenceIgnored => "evidence of damage is ignored",
             Self::ProducersForgotten => "producers are not restored",
         }
@@ -67,6 +71,7 @@ impl Planted {
             Self::AckBeforeBarrier => Some(in_log::Planted::AckBeforeBarrier),
             Self::StaleFramesTaken => Some(in_log::Planted::StaleFramesTaken),
             Self::RecycledEarly => Some(in_log::Planted::RecycledEarly),
+            Self::HomeFailureIgnored => Some(in_log::Planted::HomeFailureIgnored),
             Self::EvidenceIgnored => Some(in_log::Planted::EvidenceIgnored),
             Self::ProducersForgotten => Some(in_log::Planted::ProducersForgotten),
         }

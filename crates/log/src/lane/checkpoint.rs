@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::segment::{self, Spare, to_u64};
+use super::segment::{self, to_u64};
 use super::{Lane, State};
 use crate::catalog::{Catalog, LaneTable};
 use crate::error::{LogError, LogResult};
@@ -36,12 +36,12 @@ impl Lane {
     /// Runs one checkpoint; gives whether it freed a segment.
     ///
     /// # Errors
-    /// The disk's. A failed home or table write leaves the log as it was, with its segments; the
-    /// log itself goes on. After a failed barrier nothing may be taken for absorbed any more: the
-    /// lane takes nothing more, and the segments have every byte.
+    /// The disk's. The log keeps its segments, which have every byte. After a failed barrier
+    /// nothing may be taken for absorbed any more: the lane is read-only, and no segment is given
+    /// back.
     pub(crate) fn checkpoint(&self, home: &dyn Home, catalog: &Catalog) -> LogResult<bool> {
         // One at a time: two would absorb the same bytes.
-        let _alone = self.checkpointing.lock().expect("nobody panics with this lock held");
+        let _alone = self.maintenance.alone();
         let done = self.checkpoint_alone(home, catalog);
         let counters = &mut self.lock().checkpoints;
         counters.checkpoints += u64::from(done.is_ok());
@@ -50,13 +50,16 @@ impl Lane {
     }
 
     fn checkpoint_alone(&self, home: &dyn Home, catalog: &Catalog) -> LogResult<bool> {
+        self.check_writable()?;
         let mut laps = Laps::new(&*self.clock);
+        self.remove_dead(home)?;
+        let removal = laps.lap();
         let number = catalog.next_table();
         let in_home = self.all_in_home(home)?;
         let absorbed_to = self.lock().durable;
         let moved = self.absorb(home)?;
         let absorb = laps.lap();
-        home.barrier().inspect_err(|error| self.fail(&format!("the home's barrier: {error}")))?;
+        self.home_barrier(home)?;
         let barrier = laps.lap();
         let (stamp, bytes, snapshot, start, orphans) = {
             let mut state = self.lock();
@@ -99,24 +102,39 @@ impl Lane {
         let start = LaneStart { durable_lsn, ..start };
         #[cfg(feature = "planted")]
         if self.options.planted == Some(crate::planted::Planted::RecycledEarly) {
-            return self.retire(start.replay_from, home);
+            return Ok(self.retire(start.replay_from));
         }
         catalog.publish(&LaneTable { start, snapshot }).map_err(|error| {
             if catalog.is_uncertain() {
-                self.fail(&error.to_string());
+                self.make_read_only(&format!("the superblock: {error}"));
             }
             LogError::from(error)
         })?;
         let publish = laps.lap();
         self.lock().forget_orphans(orphans);
-        let freed = self.retire(start.replay_from, home)?;
-        let retire = laps.lap();
+        let freed = self.retire(start.replay_from);
+        self.remove_dead(home)?;
+        let retire = removal + laps.lap();
         let counters = &mut self.lock().checkpoints;
         counters.table_bytes += to_u64(bytes.len());
         counters.snapshot_ns.record(nanos(snapshot_took));
         counters.publish_ns.record(nanos(publish));
         counters.retire_ns.record(nanos(retire));
         Ok(freed)
+    }
+
+    /// Makes what was absorbed durable.
+    fn home_barrier(&self, home: &dyn Home) -> LogResult<()> {
+        let done = home.barrier();
+        #[cfg(feature = "planted")]
+        let done = match self.options.planted {
+            Some(crate::planted::Planted::HomeFailureIgnored) => Ok(()),
+            _ => done,
+        };
+        done.map_err(|error| {
+            self.make_read_only(&format!("a barrier of the home failed: {error}"));
+            error.into()
+        })
     }
 
     /// Streams of this lane that the home has anything of; nothing after the first checkpoint. A
@@ -215,33 +233,47 @@ impl Lane {
         Ok(())
     }
 
-    /// Gives back the segments before a position, and the space of streams that are gone.
-    fn retire(&self, replay_from: Lsn, home: &dyn Home) -> LogResult<bool> {
-        let (dead, freed) = {
-            let mut state = self.lock();
-            let mut freed = false;
-            while state.segments.len() > 1 {
-                let first = &state.segments[0];
-                let end = segment::start(first.number, self.identity.segment_bytes).0
-                    + self.identity.segment_bytes;
-                if end > replay_from.0 {
-                    break;
-                }
-                let first = state.segments.pop_front().expect("there is more than one");
-                state.spares.push_back(Spare { file_no: first.file_no, file: first.file });
-                state.checkpoints.freed_segments += 1;
-                freed = true;
+    /// Gives back the segments before a position; says whether there were any.
+    fn retire(&self, replay_from: Lsn) -> bool {
+        let segment_bytes = self.identity.segment_bytes;
+        let mut state = self.lock();
+        let mut freed = false;
+        while state.segments.len() > 1 {
+            let end = segment::start(state.segments[0].number, segment_bytes).0 + segment_bytes;
+            if end > replay_from.0 {
+                break;
             }
-            assert!(
-                state.segments[0].number.0 * self.identity.segment_bytes <= replay_from.0,
-                "R1: no segment that replay needs is used again"
-            );
-            (std::mem::take(&mut state.dead), freed)
-        };
-        for stream in dead {
-            home.remove(stream)?;
+            let first = state.segments.pop_front().expect("there is more than one");
+            state.give_back(first);
+            state.checkpoints.freed_segments += 1;
+            freed = true;
         }
-        Ok(freed)
+        assert!(
+            state.segments[0].number.0 * segment_bytes <= replay_from.0,
+            "R1: no segment that replay needs is used again"
+        );
+        state.keep_reserve();
+        state.count_images(&self.images);
+        freed
+    }
+
+    /// Gives back the space of streams whose end is durable: before anything else, since a full
+    /// disk has no room for the rest. Replay finds the record of their end, or the table is
+    /// without them.
+    fn remove_dead(&self, home: &dyn Home) -> LogResult<()> {
+        if self.lock().dead.is_empty() {
+            return Ok(());
+        }
+        // I5: a power cut must not bring back a stream whose bytes are gone.
+        self.sync_segments()?;
+        let dead = std::mem::take(&mut self.lock().dead);
+        for (at, stream) in dead.iter().enumerate() {
+            if let Err(error) = home.remove(*stream) {
+                self.lock().dead.extend(&dead[at..]);
+                return Err(error.into());
+            }
+        }
+        Ok(())
     }
 }
 

@@ -154,15 +154,19 @@ impl Lane {
     fn wait_for(&self, at: Lsn) -> LogResult<()> {
         if self.relaxed_within().is_some() {
             self.kick();
-            return self.lock().check_healthy();
+            let state = self.lock();
+            if self.may_acknowledge(&state, at) {
+                return state.check_healthy();
+            }
         }
         loop {
             let mut state = self.lock();
-            if state.durable > at {
+            if self.may_acknowledge(&state, at) {
                 return Ok(());
             }
             state.check_healthy()?;
-            if state.is_committing {
+            // Who is durable and still waits, waits for a checkpoint.
+            if state.is_committing || state.durable > at {
                 state.waiters.add(at, Waiter::Thread(std::thread::current()));
                 drop(state);
                 std::thread::park();
@@ -175,9 +179,11 @@ impl Lane {
 
     fn poll_for(&self, at: Lsn, context: &Context<'_>) -> Poll<LogResult<()>> {
         let mut state = self.lock();
-        if state.durable > at || self.relaxed_within().is_some() {
+        if self.may_acknowledge(&state, at) {
             self.work.notify_one();
-            return Poll::Ready(state.check_healthy());
+            // What is durable stays so, whatever failed since.
+            let is_durable = state.durable > at;
+            return Poll::Ready(if is_durable { Ok(()) } else { state.check_healthy() });
         }
         if let Err(error) = state.check_healthy() {
             return Poll::Ready(Err(error));
@@ -309,8 +315,8 @@ impl Lane {
         if !state.released.is_empty() {
             self.maintenance.ask();
         }
-        let durable = state.durable;
-        state.waiters.take_before(durable, &mut woken);
+        let done = state.acknowledged();
+        state.waiters.take_before(done, &mut woken);
         let publish = self.clock.monotonic().saturating_sub(begun);
         count(&mut state.commits, batch, spent, publish);
         (woken, !state.staging.is_empty())

@@ -5,7 +5,8 @@
 //! whichever thread waits for its own record first, or by the lane's committer when nobody does.
 //!
 //! Walk: `staging` builds frames, `apply` changes the table, `commit` writes and publishes, `read`
-//! answers readers, `segment` has the files, `waiters` those who wait.
+//! answers readers, `room` keeps the log in its bounds, `segment` has the files, `waiters` those
+//! who wait.
 
 pub mod apply;
 mod checkpoint;
@@ -13,6 +14,7 @@ pub mod commit;
 mod forks;
 mod lifetime;
 mod read;
+mod room;
 pub mod segment;
 pub mod staging;
 mod streams;
@@ -23,12 +25,12 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
-use highwater_disk::{Clock, Disk, PublishedWriter};
+use highwater_disk::{Clock, Disk, PublishedWeak};
 
 use crate::error::{LogError, LogResult};
-use crate::format::{Extensions, NewRecord, RecordKind, SegmentHeader};
+use crate::format::{Extensions, NewRecord, RecordKind};
 use crate::home::Home;
-use crate::ids::{LaneId, Lsn, Offset, SegmentNo, StreamId};
+use crate::ids::{LaneId, Lsn, Offset, StreamId};
 use crate::maintenance::Maintenance;
 use crate::metrics::{
     CheckpointMetrics, CommitMetrics, Histogram, LaneMetrics, RecoveryMetrics, nanos,
@@ -41,6 +43,9 @@ use waiters::{Waiter, Waiters};
 
 pub use read::{Answer, Slice};
 pub(crate) use read::{Read, Target};
+use room::Held;
+pub use room::Usage;
+pub(crate) use room::{Claim, Hold, Images};
 
 const PANICKED: &str = "a thread panicked with the lane's lock held";
 
@@ -53,9 +58,8 @@ pub struct Lane {
     clock: Arc<dyn Clock>,
     home: Arc<dyn Home>,
     maintenance: Arc<Maintenance>,
+    images: Arc<Images>,
     state: Mutex<State>,
-    /// Held by the checkpoint under way.
-    checkpointing: Mutex<()>,
     /// Tells the committer that something waits, or that it should end.
     work: Condvar,
     /// How long waking took, ns; recorded where the lane's lock is not held.
@@ -72,6 +76,12 @@ pub(crate) struct State {
     segments: VecDeque<Segment>,
     /// Files for the next segments, in the order they are to be used.
     spares: VecDeque<Spare>,
+    /// A file for records that give room back: nothing else takes it.
+    reserve: Option<Spare>,
+    /// Images of segments that were given back, as long as readers hold them.
+    lingering: Vec<PublishedWeak>,
+    /// What `Images` knows of this lane.
+    counted_images: u64,
     next_file: FileNo,
     next_stream: u64,
     /// Everything before it is as durable as the log promises, and visible.
@@ -97,7 +107,10 @@ pub(crate) struct State {
     watchers: HashMap<SlotNo, Vec<Waiter>>,
     /// Watchers of streams that ended: to be woken by whoever comes next.
     ended: Vec<Waiter>,
+    held: Held,
     poisoned: Option<String>,
+    /// Why nothing is taken in any more, although the log itself is sound.
+    read_only: Option<String>,
     is_stopping: bool,
     /// When the first record was staged that no commit has taken.
     waiting_since: Duration,
@@ -113,6 +126,7 @@ pub(crate) struct Around {
     pub clock: Arc<dyn Clock>,
     pub home: Arc<dyn Home>,
     pub maintenance: Arc<Maintenance>,
+    pub images: Arc<Images>,
 }
 
 /// What a lane is made of when it is opened.
@@ -131,13 +145,16 @@ pub(crate) struct Parts {
 
 impl Lane {
     pub(crate) fn new(identity: Identity, options: Options, around: Around, parts: Parts) -> Self {
-        let Around { disk, clock, home, maintenance } = around;
-        let state = State {
+        let Around { disk, clock, home, maintenance, images } = around;
+        let mut state = State {
             table: parts.table,
             segment_bytes: identity.segment_bytes,
             staging: parts.staging,
             segments: parts.segments,
             spares: parts.spares,
+            reserve: None,
+            lingering: Vec::new(),
+            counted_images: 0,
             next_file: parts.next_file,
             next_stream: parts.next_stream,
             durable: parts.durable,
@@ -153,13 +170,17 @@ impl Lane {
             waiters: Waiters::default(),
             watchers: HashMap::new(),
             ended: Vec::new(),
+            held: Held::default(),
             poisoned: None,
+            read_only: None,
             is_stopping: false,
             waiting_since: Duration::ZERO,
             commits: CommitMetrics::default(),
             checkpoints: CheckpointMetrics::default(),
             recovery: parts.recovery,
         };
+        state.keep_reserve();
+        state.count_images(&images);
         Self {
             identity,
             options,
@@ -167,8 +188,8 @@ impl Lane {
             clock,
             home,
             maintenance,
+            images,
             state: Mutex::new(state),
-            checkpointing: Mutex::new(()),
             work: Condvar::new(),
             wakes: Mutex::default(),
         }
@@ -236,7 +257,7 @@ impl Lane {
         };
         let len = record.encoded_len().expect("an epoch's start is a small record");
         let mut state = self.lock();
-        match self.make_room(&mut state, len) {
+        match self.make_room(&mut state, len, Claim::Relief) {
             Err(LogError::Full(_)) => return Ok(()),
             other => other?,
         }
@@ -254,112 +275,9 @@ impl Lane {
         Ok(())
     }
 
-    /// Makes room for a record in the active segment: seals, and rolls to the next one if need be.
-    fn make_room(&self, state: &mut State, record_len: usize) -> LogResult<()> {
-        if !state.staging.fits_open_frame(record_len) {
-            state.staging.seal(state.synced, self.now_ms());
-        }
-        if state.staging.has_room(record_len) {
-            return Ok(());
-        }
-        state.staging.seal(state.synced, self.now_ms());
-        let image = self.activate_next(state).inspect_err(|error| {
-            if !matches!(error, LogError::Full(_)) {
-                state.poison(error.to_string()).into_iter().for_each(Waiter::wake);
-            }
-        })?;
-        state.staging.roll(image);
-        Ok(())
-    }
-
-    /// Makes the next segment part of the log.
-    fn activate_next(&self, state: &mut State) -> LogResult<PublishedWriter> {
-        let segment_bytes = self.identity.segment_bytes;
-        if state.wal_bytes() + segment_bytes > self.options.max_wal_bytes {
-            self.maintenance.ask();
-            return Err(LogError::Full(format!(
-                "{} bytes of the log wait to be moved home: try again when a checkpoint is done",
-                state.wal_bytes()
-            )));
-        }
-        let Spare { file_no, file } = match state.spares.pop_front() {
-            Some(spare) => spare,
-            None => self.make_spare(state)?,
-        };
-        let number = SegmentNo(state.staging.segment().0 + 1);
-        let header = SegmentHeader {
-            store_id: self.identity.store,
-            lane: self.identity.lane,
-            epoch: state.staging.epoch(),
-            segno: number,
-            segment_bytes,
-            time_ms: self.now_ms(),
-        };
-        segment::write_header(&*file, &header)?;
-        let image = segment::image(segment_bytes);
-        let prev_crc = state.staging.prev_crc();
-        let reader = image.reader();
-        state.segments.push_back(Segment { number, file_no, file, image: reader, prev_crc });
-        if state.spares.is_empty() || state.wal_bytes() > self.options.checkpoint_wal_bytes {
-            self.maintenance.ask();
-        }
-        Ok(image)
-    }
-
-    fn make_spare(&self, state: &mut State) -> LogResult<Spare> {
-        let file_no = state.next_file;
-        let made = segment::make_file(
-            &*self.disk,
-            self.identity.lane,
-            file_no,
-            self.identity.segment_bytes,
-        );
-        match made {
-            Ok(file) => {
-                state.next_file = FileNo(file_no.0 + 1);
-                Ok(Spare { file_no, file })
-            }
-            Err(error) if error.kind == highwater_disk::ErrorKind::Full => {
-                Err(LogError::Full(format!("no room for another segment of the log: {error}")))
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Makes the next segment's file ahead of need, without the lock.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub(crate) fn prepare_spare(&self) -> LogResult<()> {
-        let file_no = {
-            let mut state = self.lock();
-            if !state.spares.is_empty() {
-                return Ok(());
-            }
-            let file_no = state.next_file;
-            state.next_file = FileNo(file_no.0 + 1);
-            file_no
-        };
-        let (lane, segment_bytes) = (self.identity.lane, self.identity.segment_bytes);
-        let file = segment::make_file(&*self.disk, lane, file_no, segment_bytes)?;
-        self.lock().spares.push_back(Spare { file_no, file });
-        Ok(())
-    }
-
-    /// Whether so much of the log waits to be moved home that a checkpoint should begin.
-    pub(crate) fn wants_checkpoint(&self) -> bool {
-        self.lock().wal_bytes() > self.options.checkpoint_wal_bytes
-    }
-
     /// Notes how long beginning the epoch took.
     pub(crate) fn note_epoch_begun(&self, took: Duration) {
         self.lock().recovery.epoch = took;
-    }
-
-    /// Whether a checkpoint would move anything.
-    pub(crate) fn has_unabsorbed(&self) -> bool {
-        let state = self.lock();
-        !state.unabsorbed.is_empty() || !state.dead.is_empty()
     }
 
     /// Turns the lane down for good.
@@ -367,6 +285,23 @@ impl Lane {
         let woken = self.lock().poison(why.to_owned());
         woken.into_iter().for_each(Waiter::wake);
         self.work.notify_all();
+    }
+
+    /// Takes nothing in any more, since bytes cannot move home: the log keeps those that it has.
+    /// Reads go on, and what is staged is committed.
+    pub(crate) fn make_read_only(&self, why: &str) {
+        let mut state = self.lock();
+        state.read_only.get_or_insert_with(|| why.to_owned());
+        drop(state);
+        self.hold(Hold::End);
+    }
+
+    /// Whether anything may be changed.
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`], [`LogError::ReadOnly`].
+    pub(crate) fn check_writable(&self) -> LogResult<()> {
+        self.lock().check_writable()
     }
 
     /// Ends the committer once everything staged is committed.
@@ -392,14 +327,16 @@ impl State {
         }
     }
 
-    /// Bytes of segments in use.
-    fn wal_bytes(&self) -> u64 {
-        segment::to_u64(self.segments.len()) * self.segment_bytes
+    /// Operations before it may be acknowledged.
+    fn acknowledged(&self) -> Lsn {
+        self.durable.min(self.held.from)
     }
 
     /// Turns the lane down for good; wakes everybody who waits.
     fn poison(&mut self, why: String) -> Vec<Waiter> {
         self.poisoned.get_or_insert(why);
+        // What is durable is acknowledged: no checkpoint comes any more.
+        self.held = Held::default();
         let mut woken = std::mem::take(&mut self.ended);
         self.waiters.take_all(&mut woken);
         for (_, watchers) in self.watchers.drain() {
@@ -411,6 +348,14 @@ impl State {
     fn check_healthy(&self) -> LogResult<()> {
         match &self.poisoned {
             Some(why) => Err(LogError::Poisoned(why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn check_writable(&self) -> LogResult<()> {
+        self.check_healthy()?;
+        match &self.read_only {
+            Some(why) => Err(LogError::ReadOnly(why.clone())),
             None => Ok(()),
         }
     }

@@ -141,6 +141,12 @@ impl Staging {
         end <= self.image.capacity()
     }
 
+    /// Bytes of the active segment behind the open frame.
+    pub fn room(&self) -> u64 {
+        let open_len = if self.open.records == 0 { 0 } else { frame_len(self.open.body_len) };
+        to_u64(self.image.capacity() - self.image.published() - open_len)
+    }
+
     /// Whether the frame stays below its bound; the first record always may.
     pub fn fits_open_frame(&self, record_len: usize) -> bool {
         let len = frame_len(self.open.body_len + record_len);

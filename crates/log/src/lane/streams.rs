@@ -6,7 +6,7 @@ use super::apply::{Effect, apply};
 use super::commit::Ticket;
 use super::segment::to_u64;
 use super::staging::Touched;
-use super::{Lane, State};
+use super::{Claim, Lane, State};
 use crate::error::{LogError, LogResult, Rejection};
 use crate::format::{Extensions, ForkParent, NewRecord, Producer, RecordHeader, RecordKind};
 use crate::ids::{Lsn, Offset, StreamId};
@@ -241,7 +241,7 @@ impl Lane {
 
     /// Stages a record: into the open frame, and into the table. Gives where it begins.
     pub(super) fn stage(&self, state: &mut State, record: &NewRecord<'_>) -> LogResult<Lsn> {
-        state.check_healthy()?;
+        state.check_writable()?;
         let len = record.encoded_len().map_err(too_large)?;
         if state.staged_bytes.saturating_add(to_u64(len)) > self.options.max_staged_bytes {
             return Err(LogError::Full(format!(
@@ -249,7 +249,7 @@ impl Lane {
                 state.staged_bytes
             )));
         }
-        self.make_room(state, len)?;
+        self.make_room(state, len, Claim::of(record.kind))?;
         // One record in so many is timed; the clock is also read for a batch's first.
         let is_timed = state.commits.staged.is_multiple_of(CommitMetrics::STAGE_SAMPLE);
         let is_first = state.staging.is_empty();

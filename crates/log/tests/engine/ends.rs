@@ -56,21 +56,26 @@ fn tiny() -> Options {
     Options { max_wal_bytes: 3 * (64 << 10), checkpoint_wal_bytes: 3 * (64 << 10), ..small() }
 }
 
-/// Commits single appends until the log takes just so many more commits.
-fn fill(log: &Log, room: usize) {
+/// Fills the log with appends, and then with deletes until just so many more commits of deletes
+/// fit.
+fn fill(log: &Log, room: u64) {
     create(log, "filler").unwrap().wait().unwrap();
-    let fits = |log: &Log| append(log, "filler", b"x").map(|ticket| ticket.wait().unwrap());
-    // Three segments of 15 frames each; some are used already.
-    let mut commits = 0;
-    while fits(log).is_ok() {
-        commits += 1;
+    let gone = |number: u32| format!("gone/{number}");
+    for number in 0..40 {
+        drop(create(log, &gone(number)).unwrap());
     }
-    log.checkpoint().unwrap();
-    // The first two are free again, and the last one is full.
-    for _ in 0..30 - room {
-        fits(log).unwrap();
+    while log.step() {}
+    while append(log, "filler", b"x").is_ok_and(|ticket| ticket.wait().is_ok()) {}
+    let is_full = || {
+        let usage = log.usage().swap_remove(0);
+        usage.wal_bytes == tiny().max_wal_bytes && usage.relief_bytes == room * 4096
+    };
+    for number in 0.. {
+        if is_full() {
+            break;
+        }
+        log.delete(&gone(number)).unwrap().wait().unwrap();
     }
-    assert!(commits > 30, "the log was filled once");
 }
 
 fn state(log: &Log, name: &str) -> Rejection {

@@ -9,6 +9,7 @@ mod ends;
 mod formats;
 mod homes;
 mod lifetimes;
+mod limits;
 mod metrics;
 mod restarts;
 mod support;

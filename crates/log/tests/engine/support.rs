@@ -53,7 +53,8 @@ pub fn open_on(disk: Arc<dyn Disk>, options: &Options) -> Result<Log, OpenError>
     Log::open(machine(disk, &SimClock::new(), 7), options, Driver::Caller)
 }
 
-fn machine(disk: Arc<dyn Disk>, clock: &SimClock, seed: u64) -> Machine {
+/// What a log stands on.
+pub fn machine(disk: Arc<dyn Disk>, clock: &SimClock, seed: u64) -> Machine {
     let rng = Box::new(SimRng::new(seed)) as Box<dyn Rng>;
     Machine { disk, clock: Arc::new(clock.clone()), rng }
 }

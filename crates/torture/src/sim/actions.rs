@@ -22,6 +22,9 @@ use crate::model::{self, Expected, Named, Op};
 use crate::oracle::{OpNo, Oracle};
 use crate::verdict::Violation;
 
+/// Bytes that a delete needs at most: a frame of its own, behind one that is open.
+const DELETE_ROOM: u64 = 8 << 10;
+
 /// A life under way.
 pub(super) struct Life<'a> {
     run: &'a mut Run,
@@ -75,6 +78,7 @@ impl<'a> Life<'a> {
             0..=9 => self.request()?,
             10..=12 => self.commit()?,
             13..=15 => self.wait_for_one()?,
+            16 if self.run.dice.one_in(3) => self.maintain(),
             16 => self.checkpoint()?,
             17 => self.read()?,
             18 => self.watch()?,
@@ -164,7 +168,7 @@ impl<'a> Life<'a> {
                 let promise = Promise::Created(ticket, CreateOutcome::Existing, tail);
                 self.owe_known(lane, op, promise);
             }
-            (expected, Err(error)) => self.turned_down(rejection(expected), &error)?,
+            (expected, Err(error)) => self.turned_down(lane, rejection(expected), &error)?,
             (expected, Ok(_)) => return Err(taken_against(&expected)),
         }
         Ok(())
@@ -197,7 +201,7 @@ impl<'a> Life<'a> {
                 let promise = Promise::Appended(ticket, Appended { tail, outcome });
                 self.owe_known(lane, op, promise);
             }
-            (expected, Err(error)) => self.turned_down(rejection(expected), &error)?,
+            (expected, Err(error)) => self.turned_down(lane, rejection(expected), &error)?,
             (expected, Ok(_)) => return Err(taken_against(&expected)),
         }
         Ok(())
@@ -206,6 +210,7 @@ impl<'a> Life<'a> {
     fn delete(&mut self, name: &str) -> Result<(), Violation> {
         let lane = Oracle::place(name, self.run.setup.options.lanes);
         let is_there = self.run.oracle.taken(name).streams.contains_key(name);
+        let usage = self.opened.log.usage().swap_remove(usize::from(lane));
         match (is_there, self.opened.log.delete(name)) {
             (true, Ok(ticket)) => {
                 let named = Named { name: name.to_owned(), op: Op::Delete };
@@ -215,7 +220,14 @@ impl<'a> Life<'a> {
                 Ok(())
             }
             (is_there, Err(error)) => {
-                self.turned_down((!is_there).then_some(Rejection::NotFound), &error)
+                let most_staged = self.run.setup.options.max_staged_bytes;
+                let may_be_full = usage.relief_bytes < DELETE_ROOM
+                    || usage.staged_bytes + DELETE_ROOM > most_staged;
+                if is_full(&error) && !may_be_full {
+                    let what = format!("a delete is refused with room for it: {error}; {usage:?}");
+                    return Err(Violation::new("I5", what));
+                }
+                self.turned_down(lane, (!is_there).then_some(Rejection::NotFound), &error)
             }
             (false, Ok(_)) => Err(Violation::new("I5", format!("{name} was deleted twice"))),
         }
@@ -235,6 +247,7 @@ impl<'a> Life<'a> {
     /// An error is right when the model says so, or when the store is full, or the disk has failed.
     fn turned_down(
         &mut self,
+        lane: u16,
         expected: Option<Rejection>,
         error: &LogError,
     ) -> Result<(), Violation> {
@@ -250,9 +263,25 @@ impl<'a> Life<'a> {
                 self.run.count("refused: full");
                 Ok(())
             }
-            _ if self.may_fail() => Ok(()),
+            (LogError::ReadOnly(_), _) if self.opened.meddler.upkeep_failed() => {
+                self.run.count("refused: read-only");
+                Ok(())
+            }
+            (LogError::Poisoned(_) | LogError::Disk(_), _) if self.log_failed(lane) => Ok(()),
+            _ if self.run.disk.is_crashed() => Ok(()),
             _ => Err(Violation::new("I1", format!("nothing failed, and the log says {error}"))),
         }
+    }
+
+    /// Whether a lane may acknowledge nothing more: its log failed. A failure of anything else
+    /// leaves it to commit what it has.
+    fn log_failed(&self, lane: u16) -> bool {
+        self.run.disk.is_crashed() || self.opened.meddler.log_failed(lane)
+    }
+
+    fn any_failed(&self) -> bool {
+        let lanes = 0..self.run.setup.options.lanes;
+        self.opened.meddler.upkeep_failed() || lanes.into_iter().any(|lane| self.log_failed(lane))
     }
 
     fn may_fail(&self) -> bool {
@@ -281,7 +310,7 @@ impl<'a> Life<'a> {
         let answer = promise.keep();
         self.run.note(|_| format!("wait for {op:?} of lane {lane}: {answer:?}"));
         match answer {
-            Err(LogError::Poisoned(_)) if self.may_fail() => Ok(()),
+            Err(LogError::Poisoned(_)) if self.log_failed(lane) => Ok(()),
             Err(error) => Err(Violation::new("I1", format!("a ticket says {error}"))),
             Ok(Err(what)) => Err(Violation::new("I4", what)),
             Ok(Ok(())) if is_new && after_failure => {
@@ -305,13 +334,20 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
+    /// Has the log do what is due by itself.
+    fn maintain(&mut self) {
+        self.run.count("maintenance");
+        self.opened.log.maintain();
+        self.run.note(|_| "maintenance".to_owned());
+    }
+
     pub(super) fn checkpoint(&mut self) -> Result<(), Violation> {
         self.run.count("checkpoints");
         let done = self.opened.log.checkpoint();
         self.run.note(|_| format!("checkpoint: {done:?}"));
         match done {
             Ok(_) => Ok(()),
-            Err(error) if is_full(&error) || self.may_fail() => Ok(()),
+            Err(error) if is_full(&error) || self.any_failed() => Ok(()),
             Err(error) => Err(Violation::new("R1", format!("a checkpoint failed: {error}"))),
         }
     }
@@ -349,11 +385,13 @@ impl<'a> Life<'a> {
     fn watch(&mut self) -> Result<(), Violation> {
         let Some(name) = self.any_name() else { return Ok(()) };
         let Some(info) = self.opened.log.info(&name) else { return Ok(()) };
+        let lane = Oracle::place(&name, self.run.setup.options.lanes);
         let woken = Arc::new(Bell::default());
         let waiter = Waiter::Task(Arc::clone(&woken).into());
         match self.opened.log.watch(&name, info.tail, waiter) {
             Ok(true) => self.watches.push(Watch { name, seen: info.tail, woken }),
             Ok(false) if info.is_closed => {}
+            Err(LogError::Poisoned(_)) if self.log_failed(lane) => {}
             other => {
                 let what = format!("a watch at the tail of {name} gives {other:?}");
                 return Err(Violation::new("I2", what));

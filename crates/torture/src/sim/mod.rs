@@ -226,7 +226,9 @@ fn is_full(error: &highwater_log::error::LogError) -> bool {
     use highwater_log::error::LogError;
     match error {
         LogError::Full(_) => true,
-        LogError::Disk(error) => error.kind == highwater_disk::ErrorKind::Full,
+        LogError::Disk(error) | LogError::Open(OpenError::Disk(error)) => {
+            error.kind == highwater_disk::ErrorKind::Full
+        }
         _ => false,
     }
 }

@@ -48,8 +48,10 @@ impl Setup {
     /// Chooses one.
     pub(crate) fn draw(dice: &mut Dice, planted: Option<Planted>, keep: Keep) -> Self {
         let segment_bytes = dice.pick(&[64 << 10, 64 << 10, 96 << 10]);
+        let lanes = dice.pick(&[1, 1, 2, 3]);
         let options = Options {
-            lanes: dice.pick(&[1, 1, 2, 3]),
+            lanes,
+            max_image_bytes: u64::from(lanes) * segment_bytes * dice.pick(&[2, 3, 64]),
             stream_lanes: dice.pick(&[1, 1, 2, 3]),
             segment_bytes,
             max_payload_bytes: 8 << 10,
