@@ -16,5 +16,6 @@ pub mod planted;
 mod recover;
 pub mod request;
 mod table;
+pub mod write_path;
 
 pub use log::{Driver, Log, Machine};

@@ -18,6 +18,7 @@ use crate::metrics::LaneMetrics;
 use crate::options::Options;
 use crate::recover::{lane_of, open_lane, open_store};
 use crate::request::{Append, Appended, Create, CreateOutcome, Created, Fork, Info};
+use crate::write_path::Chosen;
 
 /// Who drives the lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,6 +269,11 @@ impl Log {
         let (lanes, images) = (self.lanes.clone(), self.lanes[0].images());
         let (home, catalog) = (Arc::clone(&self.home), Arc::clone(&self.catalog));
         Kept { lanes, home, catalog, clock, images, asked: Arc::clone(&self.maintenance) }
+    }
+
+    /// Says how each lane writes, and why so.
+    pub fn write_paths(&self) -> Vec<Chosen> {
+        self.lanes.iter().map(|lane| lane.write_path()).collect()
     }
 
     /// Says what each lane has done since the log was opened.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::OpenError;
 pub use crate::home::files::FileBarrier;
+pub use crate::write_path::{WriteBarrier, WritePath, WritePathChoice};
 
 /// When an append is acknowledged, named by what that guarantees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub struct Options {
     pub file_barrier: FileBarrier,
     /// When an append is acknowledged.
     pub durability: Durability,
+    /// How frames are written and made durable. Default direct access and `fdatasync`.
+    pub write_path: WritePathChoice,
     /// A bug on request.
     #[cfg(feature = "planted")]
     pub planted: Option<crate::planted::Planted>,
@@ -85,6 +88,7 @@ impl Default for Options {
             max_open_files: 256,
             file_barrier: FileBarrier::Syncfs,
             durability: Durability::Wal,
+            write_path: WritePathChoice::Fixed(WritePath::DEFAULT),
             #[cfg(feature = "planted")]
             planted: None,
         }

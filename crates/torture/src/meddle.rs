@@ -8,6 +8,7 @@ use highwater_disk::{Access, Disk, DiskResult, Entry, ErrorKind, File, Lock, Pat
 
 const HOME: &str = "streams/";
 const LOG: &str = "wal/";
+const SEGMENT: &str = ".seg";
 
 /// Which barriers are only pretended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +164,7 @@ impl Disk for Meddler {
 
 /// The lane of the log that a path is of.
 fn lane_of(path: &PathStr) -> Option<u16> {
-    path.strip_prefix(LOG)?.split('/').next()?.parse().ok()
+    path.strip_suffix(SEGMENT)?.strip_prefix(LOG)?.split('/').next()?.parse().ok()
 }
 
 /// Whether a write may need space that the file does not have.

@@ -47,6 +47,8 @@ pub struct SimOptions {
     pub names: NameSurvival,
     /// Whether direct access is had for the asking.
     pub direct: DirectIo,
+    /// Whether there are writes that are durable by themselves.
+    pub durable_writes: DurableWrites,
     /// Whether calls are noted.
     pub trace: TraceMode,
 }
@@ -61,6 +63,7 @@ impl SimOptions {
             crash: CrashMode::Random,
             names: NameSurvival::Subset,
             direct: DirectIo::Supported,
+            durable_writes: DurableWrites::Supported,
             trace: TraceMode::Off,
         }
     }
@@ -72,6 +75,15 @@ pub enum DirectIo {
     /// It does.
     Supported,
     /// It falls back to buffered access.
+    Refused,
+}
+
+/// Whether a simulated disk has writes that are durable by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DurableWrites {
+    /// It has.
+    Supported,
+    /// It refuses them, as an old kernel does.
     Refused,
 }
 

@@ -8,7 +8,7 @@ use super::faults::{Fault, OperationKind, Plans};
 use super::hash;
 use super::names::FileId;
 use super::volume::{FULL, Refusal, Volume};
-use super::{CrashSide, TraceMode};
+use super::{CrashSide, DurableWrites, TraceMode};
 use crate::random::SplitMix64;
 use crate::{DiskError, DiskResult, ErrorKind};
 
@@ -209,6 +209,9 @@ impl State {
         (bytes, offset): (&[u8], u64),
         fault: Option<Fault>,
     ) -> Result<(), Refusal> {
+        if self.options.durable_writes == DurableWrites::Refused {
+            return Err((ErrorKind::Unsupported, "no such call on the simulated machine"));
+        }
         match fault {
             None => {
                 self.write(file, (bytes, offset), None)?;

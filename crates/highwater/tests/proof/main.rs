@@ -5,10 +5,10 @@
 //! memory, disks without barriers), `calls` (system calls counted by strace), `faults` (errors
 //! planted by strace), `safety` (what is never touched, and what is left after a kill), `tour` (a
 //! probe's bytes, failures and text), `surroundings` (odd paths, readers and signals), `csv` (rows
-//! in a file of one's own), `check` (stores, sound and damaged), `presets` and `words` (what can be
-//! typed). `program` runs it, `image` makes file systems, `environment`
-//! says what this machine lacks: such a test prints `NOT RUN: what: reason` and is never silently
-//! passed.
+//! in a file of one's own), `check` (stores, sound and damaged), `profile` (advice that a log can
+//! follow), `presets` and `words` (what can be typed). `program` runs it, `image` makes file
+//! systems, `environment` says what this machine lacks: such a test prints `NOT RUN: what: reason`
+//! and is never silently passed.
 //!
 //! No test asserts a time. One of them alone: `cargo test -p highwater --test proof NAME`.
 
@@ -21,6 +21,7 @@ mod environment;
 mod faults;
 mod image;
 mod presets;
+mod profile;
 mod program;
 mod safety;
 mod strace;

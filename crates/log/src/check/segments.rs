@@ -12,6 +12,7 @@ use crate::ids::{Epoch, Lsn, SegmentNo};
 use crate::lane::segment::{self, to_u64};
 use crate::lane::staging::Identity;
 use crate::recover::{Stretch, is_part_of, standing};
+use crate::write_path::SCRATCH;
 
 /// Bytes read at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -56,7 +57,10 @@ pub(super) fn survey(
             continue;
         }
         if segment::file_no_of(&entry.name).is_none() || entry.is_dir {
-            let what = "not a segment; left alone";
+            let what = match entry.name.as_str() {
+                SCRATCH => "a measurement that was cut short; the next opening removes it",
+                _ => "not a segment; left alone",
+            };
             report.leftovers.push(Leftover { file: path, what });
             continue;
         }

@@ -17,7 +17,7 @@ use super::{Lane, State};
 use crate::error::{LogError, LogResult};
 use crate::ids::Lsn;
 use crate::metrics::{CommitMetrics, nanos};
-use crate::options::Durability;
+use crate::options::{Durability, WriteBarrier};
 #[cfg(feature = "planted")]
 use crate::planted::Planted;
 use crate::table::slot::{Flags, Position};
@@ -35,7 +35,8 @@ pub(crate) struct Batch {
 /// How long a batch's way to the disk took.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spent {
-    write: Duration,
+    /// Absent where a write is durable by itself.
+    write: Option<Duration>,
     barrier: Duration,
     barriers: u64,
 }
@@ -47,6 +48,12 @@ struct Write {
     image: PublishedReader,
     start: u64,
     len: u64,
+}
+
+impl Write {
+    fn bytes(&self) -> &[u8] {
+        &self.image.bytes()[to_usize(self.start)..to_usize(self.start + self.len)]
+    }
 }
 
 /// A promise of an acknowledgement.
@@ -238,12 +245,20 @@ impl Lane {
 
     fn write(&self, batch: &Batch) -> DiskResult<Spent> {
         let begun = self.clock.monotonic();
+        if self.writes_durably() {
+            // Each segment's write in order: a frame is only found behind the ones before it.
+            for write in &batch.writes {
+                write.file.write_durable_at(write.bytes(), write.start)?;
+            }
+            let barrier = self.clock.monotonic().saturating_sub(begun);
+            let barriers = to_u64(batch.writes.len());
+            return Ok(Spent { barrier, barriers, write: None });
+        }
         for write in &batch.writes {
-            let (start, end) = (to_usize(write.start), to_usize(write.start + write.len));
-            write.file.write_at(&write.image.bytes()[start..end], write.start)?;
+            write.file.write_at(write.bytes(), write.start)?;
         }
         let written = self.clock.monotonic();
-        let spent = Spent { write: written.saturating_sub(begun), ..Spent::default() };
+        let spent = Spent { write: Some(written.saturating_sub(begun)), ..Spent::default() };
         if self.options.durability == Durability::Memory {
             return Ok(spent);
         }
@@ -254,6 +269,16 @@ impl Lane {
         Self::sync(batch)?;
         let barrier = self.clock.monotonic().saturating_sub(written);
         Ok(Spent { barrier, barriers: to_u64(batch.writes.len()), ..spent })
+    }
+
+    /// Whether a write is its own barrier.
+    fn writes_durably(&self) -> bool {
+        #[cfg(feature = "planted")]
+        if self.options.planted == Some(Planted::AckBeforeBarrier) {
+            return false;
+        }
+        self.write_path.path.barrier == WriteBarrier::Dsync
+            && self.options.durability != Durability::Memory
     }
 
     /// Each segment's barrier, in order: a frame is only found behind the ones before it.
@@ -357,7 +382,9 @@ fn count(metrics: &mut CommitMetrics, batch: &Batch, spent: Spent, publish: Dura
     metrics.barriers += spent.barriers;
     metrics.batch_records.record(records);
     metrics.wait_ns.record(nanos(batch.waited));
-    metrics.write_ns.record(nanos(spent.write));
+    if let Some(write) = spent.write {
+        metrics.write_ns.record(nanos(write));
+    }
     if spent.barriers > 0 {
         metrics.barrier_ns.record(nanos(spent.barrier));
     }

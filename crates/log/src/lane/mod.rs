@@ -25,7 +25,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
-use highwater_disk::{Clock, Disk, PublishedWeak};
+use highwater_disk::{Access, Clock, Disk, DiskResult, PublishedWeak};
 
 use crate::error::{LogError, LogResult};
 use crate::format::{Extensions, NewRecord, RecordKind};
@@ -37,6 +37,7 @@ use crate::metrics::{
 };
 use crate::options::Options;
 use crate::table::{SlotNo, Table};
+use crate::write_path::Chosen;
 use segment::{FileNo, Segment, Spare};
 use staging::{Identity, Staging, Touched};
 use waiters::{Waiter, Waiters};
@@ -59,6 +60,7 @@ pub struct Lane {
     home: Arc<dyn Home>,
     maintenance: Arc<Maintenance>,
     images: Arc<Images>,
+    write_path: Chosen,
     state: Mutex<State>,
     /// Tells the committer that something waits, or that it should end.
     work: Condvar,
@@ -141,6 +143,29 @@ pub(crate) struct Parts {
     pub unabsorbed: Vec<SlotNo>,
     pub dead: Vec<StreamId>,
     pub recovery: RecoveryMetrics,
+    pub write_path: Chosen,
+}
+
+impl Parts {
+    /// Has the lane write along a path: files that were read past the page cache are opened again
+    /// where they are to be written through it.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn write_along(&mut self, chosen: Chosen, disk: &dyn Disk, lane: LaneId) -> DiskResult<()> {
+        self.write_path = chosen;
+        if chosen.path.access == Access::Direct {
+            return Ok(());
+        }
+        let spares = self.spares.iter_mut().map(|spare| (&mut spare.file, spare.file_no));
+        let segments = self.segments.iter_mut().map(|one| (&mut one.file, one.file_no));
+        for (file, file_no) in segments.chain(spares) {
+            if file.access() == Access::Direct {
+                *file = disk.open(&segment::path(lane, file_no), Access::Buffered)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Lane {
@@ -189,6 +214,7 @@ impl Lane {
             home,
             maintenance,
             images,
+            write_path: parts.write_path,
             state: Mutex::new(state),
             work: Condvar::new(),
             wakes: Mutex::default(),
@@ -198,6 +224,11 @@ impl Lane {
     /// Its number.
     pub fn id(&self) -> LaneId {
         self.identity.lane
+    }
+
+    /// How it writes, and why so.
+    pub fn write_path(&self) -> Chosen {
+        self.write_path
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

@@ -226,7 +226,8 @@ impl Lane {
     fn make_spare(&self, state: &mut State) -> LogResult<Spare> {
         let file_no = state.next_file;
         let (lane, segment_bytes) = (self.identity.lane, self.identity.segment_bytes);
-        match segment::make_file(&*self.disk, lane, file_no, segment_bytes) {
+        let access = self.write_path.path.access;
+        match segment::make_file(&*self.disk, lane, file_no, segment_bytes, access) {
             Ok(file) => {
                 state.next_file = FileNo(file_no.0 + 1);
                 Ok(Spare { file_no, file })
@@ -260,7 +261,8 @@ impl Lane {
                 state.next_file = FileNo(file_no.0 + 1);
                 file_no
             };
-            let file = segment::make_file(&*self.disk, lane, file_no, segment_bytes)?;
+            let access = self.write_path.path.access;
+            let file = segment::make_file(&*self.disk, lane, file_no, segment_bytes, access)?;
             self.lock().spares.push_back(Spare { file_no, file });
         }
     }

@@ -67,9 +67,10 @@ pub fn make_file(
     lane: LaneId,
     file_no: FileNo,
     segment_bytes: u64,
+    access: Access,
 ) -> DiskResult<Arc<dyn File>> {
     let path = path(lane, file_no);
-    let file = disk.create(&path, Access::Direct)?;
+    let file = disk.create(&path, access)?;
     let filled = fill(&*file, segment_bytes).and_then(|()| disk.sync_dir(&lane_dir(lane)));
     if let Err(error) = filled {
         // What cannot be removed now has no header, and is found and removed at the next opening.
@@ -79,13 +80,17 @@ pub fn make_file(
     Ok(file)
 }
 
-fn fill(file: &dyn File, segment_bytes: u64) -> DiskResult<()> {
-    file.allocate(segment_bytes)?;
-    let chunk_bytes = ZERO_CHUNK_BYTES.min(segment_bytes);
+/// Initialises a file: writes all of it with zeros, and waits until they are durable.
+///
+/// # Errors
+/// Any of the disk's.
+pub fn fill(file: &dyn File, len: u64) -> DiskResult<()> {
+    file.allocate(len)?;
+    let chunk_bytes = ZERO_CHUNK_BYTES.min(len);
     let zeros = zeroed(chunk_bytes);
     let mut at = 0;
-    while at < segment_bytes {
-        let len = chunk_bytes.min(segment_bytes - at);
+    while at < len {
+        let len = chunk_bytes.min(len - at);
         file.write_at(&zeros[..to_usize(len)], at)?;
         at += len;
     }

@@ -120,13 +120,14 @@ pub(super) fn make_first(
     identity: Identity,
     file_no: FileNo,
 ) -> Result<(SegmentHeader, Found), OpenError> {
-    let file = segment::make_file(disk, identity.lane, file_no, identity.segment_bytes)?;
+    let (lane, segment_bytes) = (identity.lane, identity.segment_bytes);
+    let file = segment::make_file(disk, lane, file_no, segment_bytes, Access::Direct)?;
     let header = SegmentHeader {
         store_id: identity.store,
-        lane: identity.lane,
+        lane,
         epoch: Epoch(0),
         segno: SegmentNo(0),
-        segment_bytes: identity.segment_bytes,
+        segment_bytes,
         time_ms: u64::try_from(clock.wall().as_millis()).unwrap_or(u64::MAX),
     };
     segment::write_header(&*file, &header)?;

@@ -20,6 +20,7 @@ use crate::metrics::{Laps, RecoveryMetrics};
 use crate::options::Options;
 use crate::table::slot::{Flags, Position, Slot};
 use crate::table::{SlotNo, Table};
+use crate::write_path::{Chosen, settle};
 
 /// What replaying gives.
 struct Replayed {
@@ -68,9 +69,12 @@ pub(crate) fn open_lane(
     let activated = by_number.values().map(|(header, _)| header.epoch).max().unwrap_or_default();
     let epoch = Epoch(replayed.context.epoch_at_least.max(activated).0 + 1);
     let spares = spares(by_number, headless, &replayed.segments);
+    // The log has been judged: from here on something may be changed.
+    let write_path = settle(around, options, identity.lane, &replayed.segments)?;
     let mut parts = resume(identity, replayed, epoch, next_file);
     parts.spares = spares;
     parts.recovery = recovery;
+    parts.write_along(write_path, &**disk, identity.lane)?;
     let lane = Lane::new(identity, options.clone(), around.clone(), parts);
     let lane = Arc::new(lane);
     // The epoch's first frame is durable before anybody may append (I9).
@@ -365,6 +369,7 @@ fn resume(identity: Identity, replayed: Replayed, epoch: Epoch, next_file: FileN
         unabsorbed: replayed.unabsorbed,
         dead: replayed.dead,
         recovery: replayed.recovery,
+        write_path: Chosen::default(),
     }
 }
 

@@ -13,3 +13,4 @@ mod limits;
 mod metrics;
 mod restarts;
 mod support;
+mod write_paths;

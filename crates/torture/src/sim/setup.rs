@@ -7,9 +7,11 @@ use highwater_disk::sim::{
     CrashMode, DirectIo, Fault, NameSurvival, OperationKind, PlannedFault, SimClock, SimDisk,
     SimOptions, SimRng, TraceMode, When,
 };
-use highwater_disk::{Disk, Rng};
+use highwater_disk::{Access, Disk, Rng};
 use highwater_log::error::OpenError;
-use highwater_log::options::{Durability, FileBarrier, Options};
+use highwater_log::options::{
+    Durability, FileBarrier, Options, WriteBarrier, WritePath, WritePathChoice,
+};
 use highwater_log::{Driver, Log, Machine};
 
 use super::Keep;
@@ -68,6 +70,7 @@ impl Setup {
                 1 => Durability::Memory,
                 _ => Durability::Wal,
             },
+            write_path: write_path(dice),
             ..Options::default()
         };
         let disk = SimOptions {
@@ -128,6 +131,14 @@ impl Setup {
     pub(crate) fn max_producers(&self) -> usize {
         usize::try_from(self.options.max_producers).expect("u32 fits usize")
     }
+}
+
+/// How frames are written; chosen by a measurement now and then, of a clock that stands still.
+fn write_path(dice: &mut Dice) -> WritePathChoice {
+    let access = dice.pick(&[Access::Direct, Access::Direct, Access::Buffered]);
+    let barrier = dice.pick(&[WriteBarrier::Fdatasync, WriteBarrier::Dsync]);
+    let fixed = WritePathChoice::Fixed(WritePath { access, barrier });
+    dice.pick(&[fixed, fixed, fixed, fixed, fixed, WritePathChoice::Measured])
 }
 
 /// Opens the log of a disk.
@@ -197,7 +208,8 @@ impl Trouble {
     /// not be written takes nothing more until the machine is started again.
     pub(super) fn drops_names(self) -> bool {
         let (Self::Fault(planned) | Self::Both(planned, _)) = self else { return false };
-        planned.what == Failing::DropsPages && planned.kind != OperationKind::SyncData
+        let in_file = [OperationKind::SyncData, OperationKind::WriteDurableAt];
+        planned.what == Failing::DropsPages && !in_file.contains(&planned.kind)
     }
 
     pub(super) fn is_fault(self) -> bool {
@@ -238,6 +250,8 @@ impl Planned {
             Kind::SyncAll,
             Kind::WriteAt,
             Kind::WriteAt,
+            Kind::WriteDurableAt,
+            Kind::WriteDurableAt,
             Kind::ReadAt,
             Kind::SyncData,
             Kind::SyncData,
@@ -249,6 +263,9 @@ impl Planned {
                 dice.pick(&[Failing::Eio, Failing::DropsPages, Failing::DropsPages, Failing::Full])
             }
             Kind::WriteAt => dice.pick(&[Failing::Eio, Failing::Full, Failing::Short]),
+            Kind::WriteDurableAt => {
+                dice.pick(&[Failing::Eio, Failing::Full, Failing::Short, Failing::DropsPages])
+            }
             kind if kind.is_mutating() => dice.pick(&[Failing::Eio, Failing::Full]),
             _ => Failing::Eio,
         };
