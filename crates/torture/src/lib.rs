@@ -21,6 +21,7 @@ pub mod kill;
 mod meddle;
 pub mod model;
 mod oracle;
+mod pause;
 pub mod planted;
 pub mod sim;
 pub mod small;

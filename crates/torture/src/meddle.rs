@@ -1,4 +1,5 @@
-//! A disk around another that watches what the log does with it, and on request skips barriers.
+//! A disk around another that watches what the log does with it, stops threads that are on a leash,
+//! and on request skips barriers or loses bytes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,26 +7,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use highwater_disk::{Access, Disk, DiskResult, Entry, ErrorKind, File, Lock, PathStr};
 
+use crate::pause::{self, Held};
+
 const HOME: &str = "streams/";
 const LOG: &str = "wal/";
 const SEGMENT: &str = ".seg";
+/// Bytes of a region of the home: what one checksum covers.
+const REGION_BYTES: u64 = 64 << 10;
 
-/// Which barriers are only pretended.
+/// What the disk only pretends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Barriers {
-    /// None.
-    Honest,
-    /// Those of the log's segments.
-    LogSkipped,
-    /// Those of the home.
-    HomeSkipped,
+pub(crate) enum Pretence {
+    /// Nothing.
+    Nothing,
+    /// Barriers of the log's segments.
+    LogBarriers,
+    /// Barriers of the home.
+    HomeBarriers,
+    /// The last byte of what fills a region of the home.
+    HomeTails,
 }
 
 /// The disk.
 #[derive(Debug, Clone)]
 pub(crate) struct Meddler {
     inner: Arc<dyn Disk>,
-    barriers: Barriers,
+    pretence: Pretence,
     seen: Arc<Seen>,
 }
 
@@ -38,14 +45,18 @@ struct Seen {
     broken_lanes: Mutex<BTreeSet<u16>>,
     /// Whether a call failed for good that moves bytes home, or makes tables durable.
     upkeep_failed: AtomicBool,
+    /// Whether a read failed.
+    read_failed: AtomicBool,
+    /// Whether there was no space for something.
+    was_full: AtomicBool,
     home_files: AtomicUsize,
     most_home_files: AtomicUsize,
 }
 
 impl Meddler {
     /// Stands around a disk.
-    pub(crate) fn new(inner: impl Disk + 'static, barriers: Barriers) -> Self {
-        Self { inner: Arc::new(inner), barriers, seen: Arc::default() }
+    pub(crate) fn new(inner: impl Disk + 'static, pretence: Pretence) -> Self {
+        Self { inner: Arc::new(inner), pretence, seen: Arc::default() }
     }
 
     /// Whether a barrier of a lane's segments has failed.
@@ -55,12 +66,27 @@ impl Meddler {
 
     /// Whether a call on a lane's segments has failed for good.
     pub(crate) fn log_failed(&self, lane: u16) -> bool {
-        self.seen.broken_lanes.lock().unwrap_or_else(PoisonError::into_inner).contains(&lane)
+        self.broken_lanes().contains(&lane)
+    }
+
+    fn broken_lanes(&self) -> std::sync::MutexGuard<'_, BTreeSet<u16>> {
+        self.seen.broken_lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a call on anything else has failed for good.
     pub(crate) fn upkeep_failed(&self) -> bool {
         self.seen.upkeep_failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether any call has failed for good, a read perhaps.
+    pub(crate) fn has_failed(&self) -> bool {
+        let any_lane = || !self.broken_lanes().is_empty();
+        self.upkeep_failed() || self.seen.read_failed.load(Ordering::Relaxed) || any_lane()
+    }
+
+    /// Whether there was no space for something.
+    pub(crate) fn was_full(&self) -> bool {
+        self.seen.was_full.load(Ordering::Relaxed)
     }
 
     /// Notes a failure, unless it passes or is none.
@@ -70,6 +96,9 @@ impl Meddler {
 
     fn told_of<T>(&self, path: &PathStr, growth: Growth, answer: DiskResult<T>) -> DiskResult<T> {
         let Err(error) = &answer else { return answer };
+        if error.kind == ErrorKind::Full {
+            self.seen.was_full.store(true, Ordering::Relaxed);
+        }
         let passes = match error.kind {
             ErrorKind::NotFound | ErrorKind::Exists | ErrorKind::Locked => true,
             // Where nothing has to grow, there is space.
@@ -83,8 +112,7 @@ impl Meddler {
         }
         match lane_of(path) {
             Some(lane) => {
-                let mut lanes = self.seen.broken_lanes.lock();
-                lanes.as_mut().unwrap_or_else(|poisoned| poisoned.get_mut()).insert(lane);
+                self.broken_lanes().insert(lane);
             }
             None => self.seen.upkeep_failed.store(true, Ordering::Relaxed),
         }
@@ -105,26 +133,28 @@ impl Meddler {
             let open = self.seen.home_files.fetch_add(1, Ordering::Relaxed) + 1;
             self.seen.most_home_files.fetch_max(open, Ordering::Relaxed);
         }
-        let in_use = AtomicBool::new(age == Age::Old);
-        Arc::new(Watched { disk: self.clone(), path: path.to_owned(), file, in_use })
+        let (in_use, framed) = (AtomicBool::new(age == Age::Old), AtomicBool::new(false));
+        Arc::new(Watched { disk: self.clone(), path: path.to_owned(), file, in_use, framed })
     }
 
     fn skips(&self, path: &PathStr) -> bool {
-        match self.barriers {
-            Barriers::Honest => false,
-            Barriers::LogSkipped => path.starts_with(LOG),
-            Barriers::HomeSkipped => path.starts_with(HOME),
+        match self.pretence {
+            Pretence::Nothing | Pretence::HomeTails => false,
+            Pretence::LogBarriers => path.starts_with(LOG),
+            Pretence::HomeBarriers => path.starts_with(HOME),
         }
     }
 }
 
 impl Disk for Meddler {
     fn create(&self, path: &PathStr, access: Access) -> DiskResult<Arc<dyn File>> {
+        pause::at(path, held(path));
         let created = self.told(path, self.inner.create(path, access))?;
         Ok(self.watched(path, created, Age::New))
     }
 
     fn open(&self, path: &PathStr, access: Access) -> DiskResult<Arc<dyn File>> {
+        pause::at(path, held(path));
         let opened = self.told(path, self.inner.open(path, access))?;
         Ok(self.watched(path, opened, Age::Old))
     }
@@ -134,22 +164,27 @@ impl Disk for Meddler {
     }
 
     fn list(&self, path: &PathStr) -> DiskResult<Vec<Entry>> {
+        pause::at(path, held(path));
         self.told(path, self.inner.list(path))
     }
 
     fn rename(&self, from: &PathStr, to: &PathStr) -> DiskResult<()> {
+        pause::at(from, held(from));
         self.told(from, self.inner.rename(from, to))
     }
 
     fn remove(&self, path: &PathStr) -> DiskResult<()> {
+        pause::at(path, held(path));
         self.told(path, self.inner.remove(path))
     }
 
     fn sync_dir(&self, path: &PathStr) -> DiskResult<()> {
+        pause::at(path, held(path));
         self.told(path, self.inner.sync_dir(path))
     }
 
     fn sync_all(&self, path: &PathStr) -> DiskResult<()> {
+        pause::at(path, held(path));
         if self.skips(path) { Ok(()) } else { self.told(path, self.inner.sync_all(path)) }
     }
 
@@ -165,6 +200,12 @@ impl Disk for Meddler {
 /// The lane of the log that a path is of.
 fn lane_of(path: &PathStr) -> Option<u16> {
     path.strip_suffix(SEGMENT)?.strip_prefix(LOG)?.split('/').next()?.parse().ok()
+}
+
+/// What may be held when a call on this path is made, but for frames and their barriers.
+fn held(path: &PathStr) -> Held {
+    // A lane's lock, while its next segment is prepared.
+    if path.starts_with(LOG) { Held::Lock } else { Held::Nothing }
 }
 
 /// Whether a write may need space that the file does not have.
@@ -194,9 +235,34 @@ struct Watched {
     file: Arc<dyn File>,
     /// Whether it has been made durable once: before that it is part of no log.
     in_use: AtomicBool,
+    /// Whether what was written last were a segment's frames.
+    framed: AtomicBool,
 }
 
 impl Watched {
+    /// What may be held when frames are written, or their barrier asked for.
+    fn held(&self) -> Held {
+        let framed = self.framed.load(Ordering::Relaxed);
+        if framed { Held::Nothing } else { held(&self.path) }
+    }
+
+    /// Stops before a write.
+    fn pause(&self, offset: u64) {
+        self.framed.store(self.path.starts_with(LOG) && offset > 0, Ordering::Relaxed);
+        pause::at(&self.path, self.held());
+    }
+
+    /// Bytes of a write that are really written.
+    fn kept(&self, bytes: &[u8], offset: u64) -> usize {
+        let end = offset + u64::try_from(bytes.len()).expect("usize fits u64");
+        // Regions begin behind a block.
+        let is_lost = self.disk.pretence == Pretence::HomeTails
+            && self.path.starts_with(HOME)
+            && bytes.len() > 1
+            && end % REGION_BYTES == 4096;
+        bytes.len() - usize::from(is_lost)
+    }
+
     /// Notes how a barrier ended: whether its file is in use, or its lane has failed.
     fn note_barrier(&self, answer: &DiskResult<()>) {
         let was_in_use = self.in_use.fetch_or(answer.is_ok(), Ordering::Relaxed);
@@ -212,31 +278,41 @@ impl File for Watched {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
+        self.pause(offset);
         let is_old = self.in_use.load(Ordering::Relaxed);
         let growth = if is_old { Growth::None } else { Growth::Needed };
-        self.disk.told_of(&self.path, growth, self.file.write_at(bytes, offset))
+        let kept = self.kept(bytes, offset);
+        self.disk.told_of(&self.path, growth, self.file.write_at(&bytes[..kept], offset))
     }
 
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
+        self.pause(offset);
         if self.disk.skips(&self.path) {
             return self.file.write_at(bytes, offset);
         }
         let written = self.file.write_durable_at(bytes, offset);
         let written = self.disk.told(&self.path, written);
         self.note_barrier(&written);
+        // It is durable, and nobody has been told.
+        pause::at(&self.path, self.held());
         written
     }
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> DiskResult<()> {
-        self.file.read_at(bytes, offset)
+        pause::at(&self.path, held(&self.path));
+        let read = self.file.read_at(bytes, offset);
+        self.disk.seen.read_failed.fetch_or(read.is_err(), Ordering::Relaxed);
+        read
     }
 
     fn sync_data(&self) -> DiskResult<()> {
+        pause::at(&self.path, self.held());
         if self.disk.skips(&self.path) {
             return Ok(());
         }
         let synced = self.disk.told(&self.path, self.file.sync_data());
         self.note_barrier(&synced);
+        pause::at(&self.path, self.held());
         synced
     }
 

@@ -5,7 +5,7 @@
 
 use highwater_log::planted as in_log;
 
-use crate::meddle::Barriers;
+use crate::meddle::Pretence;
 use crate::sim::{self, Keep};
 use crate::verdict::{Layer, Verdict};
 
@@ -57,11 +57,11 @@ impl Planted {
         }
     }
 
-    pub(crate) const fn barriers(self) -> Barriers {
+    pub(crate) const fn pretence(self) -> Pretence {
         match self {
-            Self::BarrierSkipped => Barriers::LogSkipped,
-            Self::HomeBarrierSkipped => Barriers::HomeSkipped,
-            _ => Barriers::Honest,
+            Self::BarrierSkipped => Pretence::LogBarriers,
+            Self::HomeBarrierSkipped => Pretence::HomeBarriers,
+            _ => Pretence::Nothing,
         }
     }
 

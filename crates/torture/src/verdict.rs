@@ -1,5 +1,6 @@
 //! What a campaign finds.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -63,6 +64,13 @@ impl Violation {
     /// Puts one together.
     pub fn new(invariant: &'static str, what: impl Into<String>) -> Self {
         Self { invariant, what: what.into() }
+    }
+
+    /// The log has asserted something that was not so.
+    pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Self::new("an assertion", format!("panicked: {}", text.unwrap_or("without a word")))
     }
 }
 

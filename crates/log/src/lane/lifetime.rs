@@ -99,18 +99,19 @@ impl Lane {
     /// lags by an eighth of its time to live: after a crash it may end that much early.
     ///
     /// # Errors
-    /// [`Rejection::NotFound`], and what staging gives.
+    /// [`Rejection::NotFound`], [`Rejection::SoftDeleted`], and what staging gives.
     pub fn touch(self: &Arc<Self>, name: &str) -> LogResult<()> {
         let mut state = self.lock();
         let at = self.visible(&state, name)?;
         let Some(Expiry::Sliding { ttl_ms }) = state.table.slot(at).config.expiry else {
             return Ok(());
         };
+        state.check_healthy()?;
         let now_ms = self.now_ms();
         let rare = state.table.rare_mut(at);
-        rare.touched_ms = rare.touched_ms.max(now_ms);
         let lag_ms = now_ms.saturating_sub(rare.logged_touch_ms);
         if lag_ms < (ttl_ms / TOUCH_SHARE).max(TOUCH_LEAST_MS) {
+            rare.touched_ms = rare.touched_ms.max(now_ms);
             return Ok(());
         }
         let slot = state.table.slot(at);

@@ -121,7 +121,11 @@ impl Lane {
         // the next read.
         drop(state);
         let next = to.min(end);
-        let bytes = self.home.read(extent, from, next)?;
+        let bytes = self.home.read(extent, from, next).map_err(|error| {
+            // Its file goes with the stream.
+            let is_gone = self.lock().table.by_id(extent.stream).is_none();
+            if is_gone { Rejection::NotFound.into() } else { error }
+        })?;
         Ok(Read::Bytes(answer(vec![Slice::Home(bytes)], next)))
     }
 

@@ -1,13 +1,17 @@
-//! The end of a seed: the store is opened on a healthy disk, bounds are checked, and then bits are
-//! flipped in it.
+//! The end of a seed: the store is opened on a healthy disk and comes to rest, bounds are checked,
+//! and bits are flipped in it. Besides, the offline check, which has to agree with opening.
+
+use std::sync::Arc;
 
 use highwater_disk::sim::SimDisk;
-use highwater_disk::{Access, Disk};
+use highwater_disk::{Access, Disk, ReadOnly};
+use highwater_log::check::{CheckError, Verdict, check};
 use highwater_log::error::{LogError, OpenError};
 use highwater_log::format::Label;
 
+use super::Run;
+use super::life::Life;
 use super::setup::{Trouble, open};
-use super::{Run, is_full, show_all};
 use crate::verdict::Violation;
 
 /// Bits flipped per seed, each in a copy of its own.
@@ -20,19 +24,36 @@ impl Run {
         self.disk = self.disk.crash();
         for round in 0..2 {
             let Some(opened) = self.open(Trouble::None)? else { return Ok(()) };
-            self.oracle.recovered(&opened.log)?;
-            show_all(&mut self.oracle, &opened.log)?;
+            self.oracle.recovered(&opened.log, self.setup.now_ms())?;
             if round == 0 {
                 // Before a checkpoint there is most to damage.
                 self.flips()?;
             }
-            match opened.log.checkpoint() {
-                Ok(_) => self.bounds()?,
-                Err(error) if is_full(&error) => {}
-                Err(error) => return Err(Violation::new("R1", error.to_string())),
+            let mut life = Life::new(self, opened);
+            let is_at_rest = life.rest()?;
+            life.finish()?;
+            if is_at_rest {
+                self.bounds()?;
             }
         }
         self.flips()
+    }
+
+    /// I6: the offline check finds no damage in what opening takes.
+    pub(super) fn check(&mut self) -> Result<(), Violation> {
+        let disk = ReadOnly::over(Arc::new(self.disk.fork()));
+        let report = match check(&disk, &mut |_| {}) {
+            // A crash has left less than a store.
+            Err(CheckError::NoStore) => return Ok(()),
+            Err(error) => return Err(Violation::new("I6", format!("the check says {error}"))),
+            Ok(report) => report,
+        };
+        self.count("offline checks");
+        if report.verdict() == Verdict::Damaged {
+            let what = format!("the check finds damage, opening none: {:?}", report.damage);
+            return Err(Violation::new("I6", what));
+        }
+        Ok(())
     }
 
     fn flips(&mut self) -> Result<(), Violation> {
@@ -51,12 +72,12 @@ impl Run {
                 return Err(Violation::new("I11", what));
             }
         }
-        let live = self.oracle.names().filter(|name| self.oracle.vouched(name).is_some()).count();
+        let needed = self.oracle.kept(self.setup.now_ms());
         let lanes = 0..options.stream_lanes;
         let kept = lanes.map(|lane| unlabelled(&self.disk, &format!("streams/{lane}")).len());
         let kept: usize = kept.sum();
-        if kept > live {
-            let what = format!("the home keeps {kept} files for {live} streams");
+        if kept > needed {
+            let what = format!("the home keeps {kept} files for {needed} streams");
             return Err(Violation::new("I11", what));
         }
         Ok(())
@@ -125,13 +146,7 @@ impl Run {
                 Err(error) => {
                     return Err(Violation::new("I6", format!("{name}: a wrong reason: {error}")));
                 }
-                Ok(seen) => {
-                    let vouched = self.oracle.vouched(&name).is_some();
-                    if vouched && seen.is_none() {
-                        return Err(Violation::new("I6", format!("{name} is gone")));
-                    }
-                    self.oracle.clone().shown(&name, seen.as_ref())?;
-                }
+                Ok(seen) => self.oracle.clone().shown(&name, seen.as_ref(), self.setup.now_ms())?,
             }
         }
         Ok(())

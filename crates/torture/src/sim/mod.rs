@@ -1,28 +1,36 @@
 //! Seeded histories: a whole log on a simulated disk with virtual time, driven by one thread.
 //!
 //! A seed chooses a store (lanes, sizes, limits, barriers, disk), then several lives. In each,
-//! requests, commits, checkpoints, reads and watches come in random order; the disk may fail once
-//! or crash at any call, in the middle of recovery too. Between lives the oracle judges what came
-//! back; at the end, what a single flipped bit does to it.
+//! requests, commits, checkpoints, reads, lists and watches come in random order, and time passes;
+//! in some lives threads stop in the middle of commits, checkpoints and reads while everything else
+//! goes on. The disk may fail once or crash at any call, in the middle of recovery too. Between
+//! lives the oracle judges what came back, and the offline check what is on the disk; at the end,
+//! what a single flipped bit does to it.
 
-mod actions;
+mod ask;
 mod cut;
 mod end;
+mod jobs;
+mod life;
+mod owed;
+mod readers;
 mod requests;
+mod room;
 mod setup;
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use highwater_disk::sim::SimDisk;
-use highwater_log::Log;
-use highwater_log::error::OpenError;
+use highwater_log::error::{LogError, OpenError};
 
 use crate::dice::Dice;
 use crate::oracle::{OpNo, Oracle};
 use crate::planted::Planted;
 use crate::verdict::{Layer, Verdict, Violation};
-use actions::Life;
 pub(crate) use cut::{Cut, Letter};
+use life::Life;
 use requests::WishedAppend;
 pub(crate) use setup::{Setup, open};
 use setup::{Stage, Trouble};
@@ -81,19 +89,10 @@ pub fn retell(
 ) -> (Vec<String>, Result<History, Violation>) {
     let mut dice = Dice::new(seed);
     let setup = Setup::draw(&mut dice, planted, keep);
-    let mut run = Run {
-        disk: setup.new_disk(),
-        oracle: Oracle::new(setup.max_producers(), setup.trust()),
-        unacked: Vec::new(),
-        setup,
-        dice,
-        counts: BTreeMap::new(),
-        keep,
-        actions: Vec::new(),
-        restart: Restart::OfTheMachine,
-    };
+    let mut run = Run { keep, is_threaded: true, ..Run::new(setup, dice) };
     run.note(|run| format!("{:?} {:?}", run.setup.options, run.setup.disk));
-    let outcome = run.lives();
+    let outcome = catch_unwind(AssertUnwindSafe(|| run.lives()));
+    let outcome = outcome.unwrap_or_else(|panic| Err(Violation::of_panic(&*panic)));
     let mut actions = std::mem::take(&mut run.actions);
     if outcome.is_err() {
         let calls = run.disk.trace();
@@ -119,6 +118,8 @@ struct Run {
     keep: Keep,
     actions: Vec<String>,
     restart: Restart,
+    /// Whether threads may do some of the work.
+    is_threaded: bool,
 }
 
 /// What began anew with a life.
@@ -129,6 +130,22 @@ enum Restart {
 }
 
 impl Run {
+    /// A new store on a new disk.
+    fn new(setup: Setup, dice: Dice) -> Self {
+        Self {
+            disk: setup.new_disk(),
+            oracle: Oracle::new(setup.max_producers(), setup.acked()),
+            unacked: Vec::new(),
+            setup,
+            dice,
+            counts: BTreeMap::new(),
+            keep: Keep::Counts,
+            actions: Vec::new(),
+            restart: Restart::OfTheMachine,
+            is_threaded: false,
+        }
+    }
+
     fn lives(&mut self) -> Result<(), Violation> {
         let lives = 2 + self.dice.below(4);
         for life in 0..lives {
@@ -148,23 +165,26 @@ impl Run {
     fn life(&mut self) -> Result<(), Violation> {
         let trouble = Trouble::draw(&mut self.dice);
         self.note(|_| format!("a life begins, with {trouble:?}"));
-        trouble.plan(&self.disk, Stage::Opening);
         self.count("lives");
         self.unacked.drain(..self.unacked.len().saturating_sub(6));
+        if self.restart == Restart::OfTheMachine && self.dice.one_in(4) {
+            self.check()?;
+        }
+        trouble.plan(&self.disk, Stage::Opening);
         let opened = self.open(trouble)?;
         self.disk.clear_faults();
         if let Some(log) = opened {
             if self.restart == Restart::OfTheProcess {
                 self.oracle.only_the_process_ended();
             }
-            self.oracle.recovered(&log.log)?;
+            self.oracle.recovered(&log.log, self.setup.now_ms())?;
             self.restart = Restart::OfTheProcess;
             trouble.plan(&self.disk, Stage::Work);
             if self.dice.one_in(4) && trouble == Trouble::None {
                 drop(log);
                 self.again()?;
             } else {
-                self.work(log, trouble)?;
+                self.work(log)?;
             }
         }
         self.disk.clear_faults();
@@ -172,6 +192,10 @@ impl Run {
             self.count("crashes");
             self.restart = Restart::OfTheMachine;
             self.disk = self.disk.crash();
+        }
+        if self.dice.one_in(4) {
+            let ms = self.dice.below(20_000);
+            self.setup.clock.advance(Duration::from_millis(ms));
         }
         Ok(())
     }
@@ -199,14 +223,14 @@ impl Run {
             self.disk = self.disk.crash();
         }
         if let Some(opened) = self.open(Trouble::None)? {
-            self.oracle.recovered(&opened.log)?;
+            self.oracle.recovered(&opened.log, self.setup.now_ms())?;
         }
         Ok(())
     }
 
-    fn work(&mut self, opened: setup::Opened, trouble: Trouble) -> Result<(), Violation> {
+    fn work(&mut self, opened: setup::Opened) -> Result<(), Violation> {
         let actions = 5 + self.dice.below(60);
-        let mut life = Life::new(self, opened, trouble);
+        let mut life = Life::new(self, opened);
         for _ in 0..actions {
             if !life.act()? {
                 break;
@@ -220,10 +244,8 @@ impl Run {
     }
 }
 
-/// Whether an error is one that a store may give at any time: it is full, or waits for a
-/// checkpoint.
-fn is_full(error: &highwater_log::error::LogError) -> bool {
-    use highwater_log::error::LogError;
+/// Whether an error says that there is no room.
+fn is_full(error: &LogError) -> bool {
     match error {
         LogError::Full(_) => true,
         LogError::Disk(error) | LogError::Open(OpenError::Disk(error)) => {
@@ -231,15 +253,4 @@ fn is_full(error: &highwater_log::error::LogError) -> bool {
         }
         _ => false,
     }
-}
-
-/// Reads every stream once: what readers see right now.
-fn show_all(oracle: &mut Oracle, log: &Log) -> Result<(), Violation> {
-    let names: Vec<String> = oracle.names().map(str::to_owned).collect();
-    for name in names {
-        let seen = crate::oracle::look(log, &name)
-            .map_err(|error| Violation::new("I1", format!("{name} cannot be read: {error}")))?;
-        oracle.shown(&name, seen.as_ref())?;
-    }
-    Ok(())
 }

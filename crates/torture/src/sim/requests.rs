@@ -2,22 +2,35 @@
 
 use std::fmt;
 
-use highwater_log::request::{Append, Config, Create, End, Producer};
+use highwater_log::request::{Append, Config as LogConfig, End, Expiry, Producer};
 
 use crate::dice::Dice;
-use crate::model::{Claim, ContentType, Op, Stream};
+use crate::model::{Claim, Config, ContentType, Op, Stream, There};
 use crate::oracle::{OpNo, Oracle};
 
-const NAMES: [&str; 6] = ["a", "b", "c", "d/1", "d/2", "e"];
+const NAMES: [&str; 8] = ["a", "b", "c", "d/1", "d/2", "e", "f", "g"];
 const PRODUCERS: [&str; 4] = ["p", "q", "r", "s"];
 const TYPES: [ContentType; 2] = ["text/plain", "application/json"];
+/// Times to live of sliding expiries: below, near and above eight times what a use may lag.
+const TTLS_MS: [u64; 5] = [900, 3000, 8000, 9000, 60_000];
 
 /// A request.
 #[derive(Debug, Clone)]
 pub(super) enum Wish {
-    Create { name: String, content_type: ContentType, payload: Vec<u8>, closes: bool },
+    Create(WishedStream),
+    Fork { source: String, offset: Option<u64>, stream: WishedStream },
     Append(WishedAppend),
+    Touch { name: String },
     Delete { name: String },
+}
+
+/// A stream to be made.
+#[derive(Debug, Clone)]
+pub(super) struct WishedStream {
+    pub(super) name: String,
+    pub(super) config: Config,
+    pub(super) payload: Vec<u8>,
+    pub(super) closes: bool,
 }
 
 /// An append, a close, or both.
@@ -25,7 +38,7 @@ pub(super) enum Wish {
 pub(super) struct WishedAppend {
     pub(super) name: String,
     pub(super) claim: Option<Claim>,
-    payload: Vec<u8>,
+    pub(super) payload: Vec<u8>,
     closes: bool,
     content_type: Option<ContentType>,
     sequence: Option<Vec<u8>>,
@@ -35,36 +48,101 @@ impl Wish {
     /// Chooses one. `unacked` are producers' appends whose answer nobody has: they are tried again.
     pub(super) fn draw(
         dice: &mut Dice,
-        oracle: &Oracle,
+        (oracle, now_ms): (&Oracle, u64),
         unacked: &[(u16, OpNo, WishedAppend)],
     ) -> Self {
         let name = dice.pick(&NAMES).to_owned();
-        let stream = oracle.taken(&name).streams.get(&name);
+        let stream = match oracle.there(&name, now_ms) {
+            There::Stream(stream) => Some(stream),
+            _ => None,
+        };
         let is_there = stream.is_some();
-        match dice.below(24) {
+        match dice.below(32) {
             0..=3 if !unacked.is_empty() => Self::Append(dice.pick(unacked).2),
-            4 if is_there => Self::Delete { name },
-            5 | 6 => Self::create(dice, name),
-            7 => Self::Append(WishedAppend::draw(dice, name, stream)),
-            8 if is_there && dice.one_in(2) => Self::Delete { name },
+            4 | 5 if is_there => Self::Delete { name },
+            6 | 7 => Self::Create(WishedStream::draw(dice, name, stream, now_ms)),
+            8 => Self::Append(WishedAppend::draw(dice, name, stream)),
+            9..=12 => Self::fork(dice, name, (oracle, now_ms)),
+            13 | 14 => Self::Touch { name },
+            15 if dice.one_in(4) => Self::wrong(dice, name, stream, now_ms),
             _ if is_there => Self::Append(WishedAppend::draw(dice, name, stream)),
-            _ => Self::create(dice, name),
+            _ => Self::Create(WishedStream::draw(dice, name, None, now_ms)),
         }
     }
 
-    fn create(dice: &mut Dice, name: String) -> Self {
-        let payload = if dice.one_in(2) { Vec::new() } else { payload(dice) };
-        let content_type = TYPES[usize::from(dice.one_in(5))];
-        Self::Create { name, content_type, payload, closes: dice.one_in(12) }
+    /// A fork of a stream that is there, mostly, at an offset that it has, mostly.
+    fn fork(dice: &mut Dice, name: String, (oracle, now_ms): (&Oracle, u64)) -> Self {
+        let living: Vec<&str> = oracle
+            .names()
+            .filter(|name| matches!(oracle.there(name, now_ms), There::Stream(_)))
+            .collect();
+        let source = match living.len() {
+            0 => dice.pick(&NAMES).to_owned(),
+            _ if dice.one_in(6) => dice.pick(&NAMES).to_owned(),
+            len => living[dice.index(len)].to_owned(),
+        };
+        let len = oracle.public(&source).map_or(0, |stream| stream.content.len());
+        let len = u64::try_from(len).expect("usize fits u64");
+        let offset = match dice.below(8) {
+            0..=2 => None,
+            3 => Some(0),
+            4 => Some(len),
+            5 => Some(len + 1 + dice.below(5000)),
+            _ => Some(dice.below(len + 1)),
+        };
+        let known = oracle.stream(&name).filter(|_| dice.one_in(2));
+        Self::Fork { source, offset, stream: WishedStream::draw(dice, name, known, now_ms) }
+    }
+
+    /// Something that no log takes.
+    fn wrong(dice: &mut Dice, name: String, stream: Option<&Stream>, now_ms: u64) -> Self {
+        let append = |name: &str, payload| WishedAppend::plain(name, payload);
+        let claim = |id: String| Some(Claim { id, epoch: 1, sequence: 0 });
+        match dice.below(8) {
+            0 => Self::Append(append(&name, Vec::new())),
+            1 => Self::Append(append(&name, vec![7; (8 << 10) + 1])),
+            2 => {
+                Self::Append(WishedAppend { claim: claim(String::new()), ..append(&name, vec![1]) })
+            }
+            3 => Self::Append(WishedAppend {
+                claim: claim("p".repeat(257)),
+                ..append(&name, vec![1])
+            }),
+            4 => {
+                let len = if dice.one_in(2) { 0 } else { 1025 };
+                let sequence = Some(vec![b'~'; len]);
+                Self::Append(WishedAppend { sequence, ..append(&name, vec![1]) })
+            }
+            5 => Self::Create(WishedStream::draw(dice, String::new(), None, now_ms)),
+            6 => Self::Create(WishedStream::draw(dice, "n".repeat(4097), None, now_ms)),
+            _ => {
+                let payload = vec![7; (8 << 10) + 1];
+                Self::Create(WishedStream {
+                    payload,
+                    ..WishedStream::draw(dice, name, stream, now_ms)
+                })
+            }
+        }
+    }
+
+    /// The name it is for.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Create(stream) | Self::Fork { stream, .. } => &stream.name,
+            Self::Append(append) => &append.name,
+            Self::Touch { name } | Self::Delete { name } => name,
+        }
     }
 
     /// Its name in the counts.
     pub(super) fn kind(&self) -> &'static str {
         match self {
-            Self::Create { .. } => "creates",
+            Self::Create(_) => "creates",
+            Self::Fork { .. } => "forks",
             Self::Append(append) if append.payload.is_empty() => "closes",
             Self::Append(append) if append.claim.is_some() => "appends of producers",
             Self::Append(_) => "appends",
+            Self::Touch { .. } => "touches",
             Self::Delete { .. } => "deletes",
         }
     }
@@ -73,9 +151,11 @@ impl Wish {
 impl fmt::Display for Wish {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Create { name, content_type, payload, closes } => {
-                write!(to, "create {name} {content_type} {} bytes, closes {closes}", payload.len())
+            Self::Create(stream) => write!(to, "create {stream}"),
+            Self::Fork { source, offset, stream } => {
+                write!(to, "fork {source} at {offset:?} as {stream}")
             }
+            Self::Touch { name } => write!(to, "touch {name}"),
             Self::Delete { name } => write!(to, "delete {name}"),
             Self::Append(append) => {
                 let WishedAppend { name, claim, payload, closes, .. } = append;
@@ -89,6 +169,44 @@ impl fmt::Display for Wish {
             }
         }
     }
+}
+
+impl fmt::Display for WishedStream {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, config, payload, closes } = self;
+        write!(to, "{name} {config:?} {} bytes, closes {closes}", payload.len())
+    }
+}
+
+impl WishedStream {
+    /// One like `known`, mostly, where there is one: the same again is no change.
+    fn draw(dice: &mut Dice, name: String, known: Option<&Stream>, now_ms: u64) -> Self {
+        let payload = if dice.one_in(2) { Vec::new() } else { payload(dice) };
+        let (config, closes) = match known {
+            Some(known) if !dice.one_in(3) => (known.config, known.is_closed),
+            _ => (config(dice, now_ms), dice.one_in(12)),
+        };
+        Self { name, config, payload, closes }
+    }
+
+    /// Open, without anything that is not said here.
+    pub(super) fn plain(name: &str, payload: Vec<u8>) -> Self {
+        let config = Config { content_type: "", expiry: None };
+        Self { name: name.to_owned(), config, payload, closes: false }
+    }
+
+    pub(super) const fn end(&self) -> End {
+        end(self.closes)
+    }
+}
+
+fn config(dice: &mut Dice, now_ms: u64) -> Config {
+    let expiry = match dice.below(8) {
+        0..=2 => Some(Expiry::Sliding { ttl_ms: dice.pick(&TTLS_MS) }),
+        3 => Some(Expiry::Absolute { at_ms: now_ms + dice.below(20_000) }),
+        _ => None,
+    };
+    Config { content_type: TYPES[usize::from(dice.one_in(5))], expiry }
 }
 
 impl WishedAppend {
@@ -105,8 +223,7 @@ impl WishedAppend {
 
     /// Bytes of a producer: its next.
     pub(super) fn next_of(producer: &str, oracle: &Oracle, name: &str, payload: Vec<u8>) -> Self {
-        let stream = oracle.taken(name).streams.get(name);
-        let mut known = stream.iter().flat_map(|stream| &stream.producers);
+        let mut known = oracle.stream(name).into_iter().flat_map(|stream| &stream.producers);
         let known = known.find(|known| known.id == producer);
         let sequence = known.map_or(0, |known| known.sequence + 1);
         let claim = Claim { id: producer.to_owned(), epoch: 1, sequence };
@@ -123,7 +240,7 @@ impl WishedAppend {
             _ => [last, vec![b'1']].concat(),
         });
         let content_type = dice.one_in(4).then(|| match stream {
-            Some(stream) if !dice.one_in(4) => stream.content_type,
+            Some(stream) if !dice.one_in(4) => stream.config.content_type,
             _ => dice.pick(&TYPES),
         });
         let payload = if is_empty { Vec::new() } else { payload(dice) };
@@ -148,12 +265,13 @@ impl WishedAppend {
     }
 
     /// As the model takes it.
-    pub(super) fn op(&self) -> Op {
+    pub(super) fn op(&self, at_ms: u64) -> Op {
         Op::Append {
             payload: self.payload.clone(),
             closes: self.closes,
             claim: self.claim.clone(),
             sequence: self.sequence.clone(),
+            at_ms,
         }
     }
 }
@@ -186,23 +304,13 @@ fn payload(dice: &mut Dice) -> Vec<u8> {
     dice.bytes(len)
 }
 
-/// A configuration with this content type, and the oracle's number of the stream: whatever is seen
-/// of a stream says which one it is.
-pub(super) fn config(content_type: ContentType, id: u64) -> Config {
+/// A configuration as the log takes it, with the oracle's number of the stream: whatever is seen of
+/// a stream says which one it is.
+pub(super) fn log_config(config: Config, id: u64) -> LogConfig {
     let metadata = id.to_le_bytes().to_vec();
-    Config { content_type: content_type.to_owned(), metadata, ..Config::default() }
+    LogConfig { content_type: config.content_type.to_owned(), expiry: config.expiry, metadata }
 }
 
-/// A create as the log takes it.
-pub(super) fn create_request<'a>(
-    name: &'a str,
-    config: &'a Config,
-    payload: &'a [u8],
-    closes: bool,
-) -> Create<'a> {
-    Create { name, config, payload, end: end(closes) }
-}
-
-fn end(closes: bool) -> End {
+const fn end(closes: bool) -> End {
     if closes { End::Close } else { End::Open }
 }

@@ -7,7 +7,7 @@ use highwater_disk::sim::{
     CrashMode, DirectIo, Fault, NameSurvival, OperationKind, PlannedFault, SimClock, SimDisk,
     SimOptions, SimRng, TraceMode, When,
 };
-use highwater_disk::{Access, Disk, Rng};
+use highwater_disk::{Access, Clock, Disk, Rng};
 use highwater_log::error::OpenError;
 use highwater_log::options::{
     Durability, FileBarrier, Options, WriteBarrier, WritePath, WritePathChoice,
@@ -16,8 +16,8 @@ use highwater_log::{Driver, Log, Machine};
 
 use super::Keep;
 use crate::dice::Dice;
-use crate::meddle::{Barriers, Meddler};
-use crate::oracle::Trust;
+use crate::meddle::{Meddler, Pretence};
+use crate::oracle::Acked;
 use crate::planted::Planted;
 
 /// A store and its disk.
@@ -25,7 +25,7 @@ use crate::planted::Planted;
 pub(crate) struct Setup {
     pub(crate) options: Options,
     pub(crate) disk: SimOptions,
-    pub(crate) barriers: Barriers,
+    pub(crate) pretence: Pretence,
     pub(crate) clock: SimClock,
     pub(crate) devices: Devices,
 }
@@ -42,7 +42,7 @@ pub(crate) enum Devices {
 /// An open log, and the disk that watches it.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) log: Log,
+    pub(crate) log: Arc<Log>,
     pub(crate) meddler: Meddler,
 }
 
@@ -96,10 +96,10 @@ impl Setup {
 
     /// Puts one together, with a planted bug if asked.
     pub(crate) fn with(mut options: Options, disk: SimOptions, planted: Option<Planted>) -> Self {
-        let barriers = planted.map_or(Barriers::Honest, Planted::barriers);
+        let pretence = planted.map_or(Pretence::Nothing, Planted::pretence);
         options.planted = planted.and_then(Planted::in_the_log);
         let (clock, devices) = (SimClock::new(), Devices::One);
-        Self { options, disk, barriers, clock, devices }
+        Self { options, disk, pretence, clock, devices }
     }
 
     /// Makes its disk, empty.
@@ -119,12 +119,25 @@ impl Setup {
         disk
     }
 
-    /// By what such a log vouches for an operation.
-    pub(crate) fn trust(&self) -> Trust {
+    /// The same, with a clock of its own that shows the same time.
+    pub(crate) fn again(&self) -> Self {
+        let clock = SimClock::new();
+        clock.advance(self.clock.monotonic());
+        clock.set_wall(self.clock.wall());
+        Self { clock, ..self.clone() }
+    }
+
+    /// The wall clock, ms since 1970.
+    pub(crate) fn now_ms(&self) -> u64 {
+        u64::try_from(self.clock.wall().as_millis()).expect("it is not that late")
+    }
+
+    /// What such a log says by an acknowledgement.
+    pub(crate) fn acked(&self) -> Acked {
         match self.options.durability {
-            Durability::Wal => Trust::Acknowledged,
-            Durability::Relaxed { .. } => Trust::Shown,
-            Durability::Memory => Trust::Nothing,
+            Durability::Wal => Acked::Durable,
+            Durability::Relaxed { .. } => Acked::Staged,
+            Durability::Memory => Acked::Written,
         }
     }
 
@@ -143,14 +156,14 @@ fn write_path(dice: &mut Dice) -> WritePathChoice {
 
 /// Opens the log of a disk.
 pub(crate) fn open(disk: &SimDisk, setup: &Setup, seed: u64) -> Result<Opened, OpenError> {
-    let meddler = Meddler::new(disk.clone(), setup.barriers);
+    let meddler = Meddler::new(disk.clone(), setup.pretence);
     let machine = Machine {
         disk: Arc::new(meddler.clone()),
         clock: Arc::new(setup.clock.clone()),
         rng: Box::new(SimRng::new(seed)) as Box<dyn Rng>,
     };
     let log = Log::open(machine, &setup.options, Driver::Caller)?;
-    Ok(Opened { log, meddler })
+    Ok(Opened { log: Arc::new(log), meddler })
 }
 
 /// What goes wrong in a life.
