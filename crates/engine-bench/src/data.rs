@@ -46,7 +46,7 @@ pub struct Manifest {
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// End, RFC 3339, UTC.
     pub ended: String,
@@ -56,6 +56,8 @@ pub struct Outcome {
     pub has_failed: bool,
     /// What could not be measured.
     pub stopped: Vec<Stopped>,
+    /// What the loop itself costs per append, ns.
+    pub loop_cost_ns: Option<f64>,
 }
 
 /// What could not be measured.

@@ -4,7 +4,7 @@
 //! record goes through a small buffer of each writer into one histogram, so that 256 writers do not
 //! hold 256 histograms in the caches.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use highwater_stats::LatencyHistogram;
 use highwater_sys::time::{nanos, sleep};
 
-use crate::case::Case;
+use crate::case::{Ack, Case};
 use crate::executor;
 use crate::random::Random;
 use crate::subject::{SubjectError, SubjectResult};
@@ -158,6 +158,24 @@ impl Load {
     }
 }
 
+/// Measures what the loop itself costs per append, ns: the same loop over appends that do nothing.
+pub fn own_cost_ns(payload_bytes: u32, seed: u64) -> f64 {
+    const APPENDS: u32 = 200_000;
+    let case = Case { writers: 1, streams: 1000, payload_bytes, ack: Ack::Barrier };
+    let load = Load::new(&case, seed);
+    load.begin_timing();
+    let left = AtomicU32::new(APPENDS);
+    let begun = Instant::now();
+    load.drive_threads(&|stream, payload| {
+        std::hint::black_box((stream, payload));
+        if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            load.end();
+        }
+        Ok(())
+    });
+    begun.elapsed().as_secs_f64() * 1e9 / f64::from(APPENDS)
+}
+
 /// One writer between two appends.
 struct Writer<'a> {
     load: &'a Load,
@@ -276,7 +294,6 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     use super::*;
-    use crate::case::Ack;
 
     fn case(writers: u32, streams: u32) -> Case {
         Case { writers, streams, payload_bytes: 100, ack: Ack::Barrier }
@@ -326,6 +343,11 @@ mod tests {
             assert_eq!(tally.all_appends, done.load(Ordering::SeqCst));
             assert!((1900..=2100).contains(&tally.latency.len()), "{}", tally.latency.len());
         }
+    }
+
+    #[test]
+    fn the_loop_itself_costs_something_and_its_counter_ends_it() {
+        assert!(own_cost_ns(256, 1) > 0.0);
     }
 
     #[test]

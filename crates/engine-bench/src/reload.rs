@@ -49,6 +49,7 @@ pub fn load(path: &Path) -> Result<Kept, RunError> {
     if let Some(outcome) = json::<Outcome>(&path.join(OUTCOME))? {
         data.was_interrupted = outcome.interrupted;
         data.has_failed = outcome.has_failed;
+        data.loop_cost_ns = outcome.loop_cost_ns;
         for stopped in outcome.stopped {
             data.stopped.insert((stopped.id, stopped.subject), stopped.reason);
         }

@@ -27,6 +27,8 @@ pub struct Results {
     pub cases: Vec<CaseResult>,
     /// Scenes in order.
     pub scenes: Vec<SceneResult>,
+    /// What the loop itself costs per append, ns.
+    pub loop_cost_ns: Option<f64>,
     /// Whether the user stopped the run.
     pub was_interrupted: bool,
 }
@@ -137,6 +139,7 @@ pub fn results(manifest: &Manifest, data: &Data) -> Results {
         cases: cases.collect(),
         scenes: manifest.scenes.iter().map(|planned| scene_result(data, planned)).collect(),
         manifest: manifest.clone(),
+        loop_cost_ns: data.loop_cost_ns,
         was_interrupted: data.was_interrupted,
     }
 }

@@ -12,6 +12,7 @@ use highwater_stats::LatencyHistogram;
 
 use crate::case::{Ack, Case};
 use crate::data::{Manifest, Planned, PlannedScene, Row, SceneRow};
+use crate::load;
 use crate::measure::{Around, Limits, NotMeasured, measure};
 use crate::plan::Plan;
 use crate::scene::Scene;
@@ -60,6 +61,8 @@ pub struct Data {
     pub latency: BTreeMap<Key, LatencyHistogram>,
     /// What could not be measured, and why.
     pub stopped: BTreeMap<Key, String>,
+    /// What the loop itself costs per append, ns.
+    pub loop_cost_ns: Option<f64>,
     /// Whether something failed: the run ended there.
     pub has_failed: bool,
     /// Whether the user stopped the run.
@@ -144,7 +147,10 @@ pub fn run(
 ) -> Result<Data, ProbeError> {
     let work = WorkDir::create(manifest.directory.as_ref())?;
     run_dir.write_manifest(manifest)?;
-    let mut runner = Runner { plan, around, run_dir, work, data: Data::default() };
+    let payload_bytes = plan.cases.first().map(|planned| planned.case.payload_bytes);
+    let loop_cost_ns = payload_bytes.map(|bytes| load::own_cost_ns(bytes, plan.limits.seed));
+    let data = Data { loop_cost_ns, ..Data::default() };
+    let mut runner = Runner { plan, around, run_dir, work, data };
     for round in 0..plan.rounds {
         runner.round(round, observer)?;
         if runner.has_ended() {

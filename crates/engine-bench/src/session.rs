@@ -156,6 +156,7 @@ fn outcome(data: &Data) -> Outcome {
         interrupted: data.was_interrupted,
         has_failed: data.has_failed,
         stopped: stopped.collect(),
+        loop_cost_ns: data.loop_cost_ns,
     }
 }
 

@@ -126,6 +126,9 @@ fn cost(results: &Results) -> Table {
         ]
     });
     table.note(COSTS);
+    if let Some(ns) = results.loop_cost_ns {
+        table.note(format!("of the CPU time, {:.2} us are the loop's own", ns / 1e3));
+    }
     table
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use rustix::fs::{FileType, FlockOperation, Mode};
+use rustix::fs::{FileType, FlockOperation, IFlags, Mode};
 use rustix::io::Errno;
 
 use crate::error::{SysError, SysResult, named};
@@ -15,6 +15,18 @@ use crate::file::File;
 /// `EEXIST` when anything of that name exists; others of mkdir(2).
 pub fn create_new(path: &Path) -> SysResult<()> {
     named("mkdir", rustix::fs::mkdir(path, Mode::RWXU))
+}
+
+/// Asks the file system to place each new directory in this one far from the others, as it does
+/// below its root (`FS_TOPDIR_FL`, chattr(1) `T`).
+///
+/// # Errors
+/// `EOPNOTSUPP` where the file system has no such wish; others of `ioctl_iflags(2)`.
+pub fn spread_new_directories(path: &Path) -> SysResult<()> {
+    let dir = File::open_read(path)?;
+    let flags = named("ioctl(FS_IOC_GETFLAGS)", rustix::fs::ioctl_getflags(&dir))?;
+    let flags = flags | IFlags::TOPDIR;
+    named("ioctl(FS_IOC_SETFLAGS)", rustix::fs::ioctl_setflags(&dir, flags))
 }
 
 /// Makes a directory's entries durable: files created or removed in it.
@@ -100,6 +112,20 @@ impl DirLock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directories_are_spread_where_the_file_system_can() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        match spread_new_directories(dir.path()) {
+            Ok(()) => {
+                let open = File::open_read(dir.path()).unwrap();
+                assert!(rustix::fs::ioctl_getflags(&open).unwrap().contains(IFlags::TOPDIR));
+            }
+            Err(error) => assert!(error.is_unsupported(), "{error}"),
+        }
+        create_new(&dir.path().join("below")).unwrap();
+        assert_eq!(spread_new_directories(&dir.path().join("none")).unwrap_err().call, "open");
+    }
 
     #[test]
     fn a_directory_is_made_once_and_locked_once() {
