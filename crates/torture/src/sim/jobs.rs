@@ -245,7 +245,7 @@ impl Life<'_> {
                 Ok(())
             }
             (Done::Checkpoint(done), _) => self.checkpointed(&job.marks, &done),
-            (Done::Prepare(done), _) => done.or_else(|error| self.turned_down(None, &error, false)),
+            (Done::Maintain, _) => Ok(()),
             (Done::Read(answer), Work::Read { name, range }) => {
                 let known = job.reads.expect("a reader knows what it reads");
                 self.has_read(&name, range, &known, answer)
