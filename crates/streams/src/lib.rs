@@ -1,0 +1,15 @@
+//! What the Durable Streams protocol means, on the log: streams, their content, and who follows
+//! them. No HTTP.
+//!
+//! Fields are read from text by [`path`], [`offset`], [`fields`], [`content`], [`cursor`] and
+//! [`etag`]; [`json`] is how messages are stored; [`service`] has the operations.
+
+pub mod content;
+pub mod cursor;
+pub mod error;
+pub mod etag;
+pub mod fields;
+pub mod json;
+pub mod offset;
+pub mod path;
+pub mod service;

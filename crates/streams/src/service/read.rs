@@ -1,0 +1,212 @@
+//! Reads chunks of streams: whole messages, whole characters, and where the next chunk begins.
+
+use highwater_log::error::{LogError, Rejection};
+use highwater_log::ids::Offset;
+
+use super::{Body, Streams, View};
+use crate::content::{ContentType, Kind};
+use crate::error::{Outcome, Problem};
+use crate::etag::ETag;
+use crate::json;
+use crate::offset::Place;
+use crate::path::StreamPath;
+
+/// A chunk of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Content, as a client gets it.
+    pub body: Body,
+    /// What it is.
+    pub content_type: ContentType,
+    /// Where the next chunk begins.
+    pub next: Offset,
+    /// Whether there is nothing more, as of now.
+    pub is_up_to_date: bool,
+    /// Whether there will never be anything more.
+    pub is_closed: bool,
+    /// Names exactly this answer; a read of what comes from now on has no name.
+    pub etag: Option<ETag>,
+}
+
+/// Bytes of a stream as they are stored.
+#[derive(Debug)]
+pub(crate) struct Range {
+    pub body: Body,
+    pub next: Offset,
+    pub tail: Offset,
+    /// Whether the stream is closed at its tail.
+    pub is_closed: bool,
+}
+
+impl Streams {
+    /// Reads the chunk that begins at a place. A use of the stream.
+    ///
+    /// # Errors
+    /// [`Problem::NotFound`], [`Problem::Gone`], [`Problem::InsideMessage`], and what the log
+    /// gives.
+    pub fn read(&self, path: &StreamPath, place: Place) -> Outcome<Chunk> {
+        loop {
+            let view = self.head(path)?;
+            let chunk = self.read_of(path, &view, place)?;
+            // A stream that was deleted and made anew meanwhile must not lend its bytes to this
+            // one's name.
+            if self.head(path)?.id == view.id {
+                self.touch(path, &view)?;
+                return Ok(chunk);
+            }
+        }
+    }
+
+    fn read_of(&self, path: &StreamPath, view: &View, place: Place) -> Outcome<Chunk> {
+        let start = match place {
+            Place::Start => Offset(0),
+            Place::Now => return Ok(self.chunk(view, None, Range::empty(view))),
+            // Beyond the tail nothing is missing.
+            Place::At(offset) => offset.min(view.tail),
+        };
+        let range = self.range(path, view.kind(), start)?;
+        Ok(self.chunk(view, Some(start), range))
+    }
+
+    fn chunk(&self, view: &View, start: Option<Offset>, range: Range) -> Chunk {
+        let is_up_to_date = range.next == range.tail;
+        let is_closed = range.is_closed && is_up_to_date;
+        let etag = start.map(|start| ETag {
+            store: self.store,
+            stream: view.id,
+            start,
+            end: range.next,
+            is_closed,
+        });
+        let body = if view.kind() == Kind::Json { range.body.into_array() } else { range.body };
+        let content_type = view.content_type.clone();
+        Chunk { body, content_type, next: range.next, is_up_to_date, is_closed, etag }
+    }
+
+    /// Reads stored bytes from an offset: about a chunk, ending where a message or character does.
+    pub(crate) fn range(&self, path: &StreamPath, kind: Kind, start: Offset) -> Outcome<Range> {
+        let is_json = kind == Kind::Json;
+        // The byte before says whether a message begins here.
+        let from = if is_json { Offset(start.0.saturating_sub(1)) } else { start };
+        let mut range = self.fill(path, from)?;
+        if from < start {
+            let before = range.body.parts().first().and_then(|part| part.first());
+            if before != json::ENDING.last() {
+                return Err(Problem::InsideMessage);
+            }
+            range.body.drop_front(1);
+        }
+        if range.next == range.tail {
+            return Ok(range);
+        }
+        if is_json {
+            self.end_at_message(path, range)
+        } else {
+            if kind == Kind::Text {
+                range.end_at_character();
+            }
+            Ok(range)
+        }
+    }
+
+    /// Reads until a chunk is full or the tail is reached.
+    fn fill(&self, path: &StreamPath, from: Offset) -> Outcome<Range> {
+        let end = from.0.saturating_add(self.limits.chunk_bytes.max(1));
+        let mut range = self.more(path, from, self.limits.chunk_bytes)?;
+        while range.next < range.tail && range.next.0 < end {
+            let next = self.more(path, range.next, end - range.next.0)?;
+            range.append(next);
+        }
+        Ok(range)
+    }
+
+    /// Cuts a chunk behind its last whole message; reads on where it has none.
+    fn end_at_message(&self, path: &StreamPath, mut range: Range) -> Outcome<Range> {
+        loop {
+            if let Some(end) = range.body.end_of_last_message() {
+                let rest = range.body.len() - end;
+                range.body.drop_back(rest);
+                let rest = u64::try_from(rest).expect("lengths have 64 bits at most");
+                range.next = Offset(range.next.0 - rest);
+                return Ok(range);
+            }
+            if range.next == range.tail {
+                return Err(Problem::Damaged("a stored message has no end".to_owned()));
+            }
+            let next = self.more(path, range.next, self.limits.chunk_bytes)?;
+            range.append(next);
+        }
+    }
+
+    fn more(&self, path: &StreamPath, from: Offset, most: u64) -> Outcome<Range> {
+        match self.log.read(path.as_str(), from, most) {
+            Ok(answer) => Ok(Range {
+                body: Body::from_slices(answer.slices),
+                next: answer.next,
+                tail: answer.tail,
+                is_closed: answer.is_closed,
+            }),
+            // Only a stream that was made anew is shorter than before.
+            Err(LogError::Rejected(Rejection::BeyondTail { .. })) => Err(Problem::NotFound),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Range {
+    fn empty(view: &View) -> Self {
+        let (tail, is_closed) = (view.tail, view.is_closed);
+        Self { body: Body::default(), next: tail, tail, is_closed }
+    }
+
+    fn append(&mut self, other: Self) {
+        self.body.extend(other.body);
+        (self.next, self.tail, self.is_closed) = (other.next, other.tail, other.is_closed);
+    }
+
+    /// Cuts off a character that is not complete, but never everything.
+    fn end_at_character(&mut self) {
+        let rest = incomplete_len(&self.body.last(4));
+        if rest < self.body.len() {
+            self.body.drop_back(rest);
+            let rest = u64::try_from(rest).expect("at most three bytes");
+            self.next = Offset(self.next.0 - rest);
+        }
+    }
+}
+
+/// Number of bytes at the end that begin a UTF-8 character whose other bytes are missing.
+pub(crate) fn incomplete_len(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(&bytes[start_of_last(bytes)..]) {
+        Err(error) if error.error_len().is_none() => {
+            bytes.len() - start_of_last(bytes) - error.valid_up_to()
+        }
+        _ => 0,
+    }
+}
+
+/// Where the last character begins, whole or not: at the last byte that is no continuation.
+fn start_of_last(bytes: &[u8]) -> usize {
+    let is_start = |byte: &u8| byte & 0b1100_0000 != 0b1000_0000;
+    bytes.iter().rposition(is_start).unwrap_or(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Point 37.
+    #[test]
+    fn exactly_the_bytes_of_a_character_that_is_cut_are_incomplete() {
+        for text in ["a", "ä", "€", "𝄞", ""] {
+            let bytes = [b"x", text.as_bytes()].concat();
+            for len in 1..=bytes.len() {
+                let expected = if len == bytes.len() { 0 } else { len - 1 };
+                assert_eq!(incomplete_len(&bytes[..len]), expected, "{text} {len}");
+            }
+        }
+        assert_eq!(incomplete_len(b"x\x80\x80"), 0, "what is wrong is not incomplete");
+        assert_eq!(incomplete_len(b"\xff"), 0);
+        assert_eq!(incomplete_len(b"\xc3("), 0);
+    }
+}

@@ -1,0 +1,99 @@
+use highwater_streams::offset::Place;
+use highwater_streams::service::Create;
+
+use crate::support::*;
+
+const TTL: u64 = 100;
+
+/// Whether a stream lives on through a use shortly before its end.
+fn outlives(seed: u64, prepare: impl Fn(&Store), used: impl Fn(&Store)) -> bool {
+    let store = Store::new(seed);
+    store.put("a", &Create { lifetime: ttl(TTL), ..create(TEXT, "x") }).unwrap();
+    prepare(&store);
+    store.advance(TTL - 10);
+    used(&store);
+    while store.log.step() {}
+    store.advance(TTL - 10);
+    store.streams.head(&path("a")).is_ok()
+}
+
+/// Point 17.
+#[test]
+fn every_use_begins_a_sliding_life_anew_and_head_is_none() {
+    let none = |_: &Store| {};
+    assert!(!outlives(100, none, none));
+    let head = |store: &Store| drop(store.streams.head(&path("a")));
+    assert!(!outlives(101, none, head));
+    assert!(outlives(102, none, |store| {
+        store.post("a", &append(TEXT, "y")).unwrap();
+    }));
+    assert!(outlives(103, none, |store| {
+        store.post("a", &close()).unwrap();
+    }));
+    let producer_close = |store: &Store| {
+        store.post("a", &produced(close(), "p", 0, 0)).unwrap();
+    };
+    assert!(outlives(104, none, producer_close));
+    assert!(outlives(105, producer_close, producer_close), "again");
+    assert!(outlives(
+        106,
+        |store| drop(store.post("a", &close())),
+        |store| {
+            store.post("a", &close()).unwrap();
+        }
+    ));
+    let produce = |store: &Store| {
+        store.post("a", &produced(append(TEXT, "y"), "p", 0, 0)).unwrap();
+    };
+    assert!(outlives(107, produce, produce), "a duplicate");
+    for place in [Place::Start, Place::Now] {
+        assert!(outlives(108, none, |store| drop(store.get("a", place).unwrap())));
+    }
+}
+
+/// Point 17.
+#[test]
+fn a_fixed_end_never_moves() {
+    let store = Store::new(110);
+    // The simulated clock begins 2023-11-14T22:13:20Z.
+    let request = Create { lifetime: until("2023-11-14T22:14:20Z"), ..create(TEXT, "x") };
+    store.put("a", &request).unwrap();
+    store.advance(50);
+    store.post("a", &append(TEXT, "y")).unwrap();
+    store.get("a", Place::Start).unwrap();
+    store.advance(11);
+    assert_eq!(code(store.get("a", Place::Start)), "STREAM_NOT_FOUND");
+    assert_eq!(code(store.post("a", &append(TEXT, "y"))), "STREAM_NOT_FOUND");
+    let store = store.crash();
+    assert_eq!(code(store.streams.head(&path("a"))), "STREAM_NOT_FOUND");
+}
+
+/// Point 11.
+#[test]
+fn an_expired_stream_can_be_made_anew_in_any_shape() {
+    let store = Store::new(111);
+    store.put("a", &Create { lifetime: ttl(5), ..create(TEXT, "old") }).unwrap();
+    store.put("b", &Create { lifetime: ttl(0), ..create(TEXT, "old") }).unwrap();
+    assert_eq!(code(store.get("b", Place::Start)), "STREAM_NOT_FOUND", "a life of 0 s");
+    store.clock.advance(std::time::Duration::from_secs(6));
+    assert_eq!(code(store.get("a", Place::Start)), "STREAM_NOT_FOUND");
+    store.put("a", &create(JSON, "[1]")).unwrap();
+    assert_eq!(store.all("a"), "[1]");
+    store.advance(60);
+    assert_eq!(store.all("a"), "[1]", "the old life does not end the new stream");
+}
+
+/// Point 17: a use survives a crash, as coarsely as the log keeps it.
+#[test]
+fn a_life_goes_on_over_a_restart() {
+    let store = Store::new(112);
+    store.put("a", &Create { lifetime: ttl(TTL), ..create(TEXT, "x") }).unwrap();
+    store.advance(60);
+    store.get("a", Place::Start).unwrap();
+    while store.log.step() {}
+    let store = store.crash();
+    store.advance(60);
+    assert!(store.streams.head(&path("a")).is_ok());
+    store.advance(60);
+    assert_eq!(code(store.streams.head(&path("a"))), "STREAM_NOT_FOUND");
+}
