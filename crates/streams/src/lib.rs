@@ -2,7 +2,8 @@
 //! them. No HTTP.
 //!
 //! Fields are read from text by [`path`], [`offset`], [`fields`], [`content`], [`cursor`] and
-//! [`etag`]; [`json`] is how messages are stored; [`service`] has the operations.
+//! [`etag`]; [`json`] is how messages are stored; [`service`] has the operations;
+//! [`live`] follows streams, [`sse`] writes what is followed as events.
 
 pub mod content;
 pub mod cursor;
@@ -10,6 +11,8 @@ pub mod error;
 pub mod etag;
 pub mod fields;
 pub mod json;
+pub mod live;
 pub mod offset;
 pub mod path;
 pub mod service;
+pub mod sse;

@@ -70,7 +70,7 @@ impl Body {
     }
 
     /// Gives the last bytes, so many at most.
-    pub(super) fn last(&self, most: usize) -> Vec<u8> {
+    pub(crate) fn last(&self, most: usize) -> Vec<u8> {
         let mut last = Vec::with_capacity(most);
         for part in self.parts.iter().rev() {
             let missing = most - last.len();
@@ -94,7 +94,7 @@ impl Body {
     }
 
     /// Takes bytes off the end.
-    pub(super) fn drop_back(&mut self, mut count: usize) {
+    pub(crate) fn drop_back(&mut self, mut count: usize) {
         while count > 0 {
             let Some(part) = self.parts.last_mut() else { return };
             let here = count.min(part.len());
@@ -124,6 +124,12 @@ impl Body {
         self.parts.insert(0, Bytes::from_static(b"["));
         self.parts.push(Bytes::from_static(b"]"));
         if self.len() <= JOINED_BYTES { Self { parts: vec![self.to_bytes()] } } else { self }
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self { parts: vec![bytes] }
     }
 }
 

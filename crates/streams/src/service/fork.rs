@@ -129,7 +129,7 @@ impl Streams {
     }
 
     /// Checks that an offset lies between messages.
-    pub(super) fn message_start(&self, path: &StreamPath, offset: Offset) -> Outcome<Offset> {
+    pub(crate) fn message_start(&self, path: &StreamPath, offset: Offset) -> Outcome<Offset> {
         let Some(before) = offset.0.checked_sub(1) else { return Ok(offset) };
         let answer = self.log.read(path.as_str(), Offset(before), 1)?;
         let byte = answer.slices.first().and_then(|slice| slice.bytes().first());

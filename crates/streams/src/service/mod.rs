@@ -12,22 +12,26 @@ pub(crate) mod metadata;
 mod read;
 mod view;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use highwater_disk::{Clock, Rng};
 use highwater_log::Log;
 use highwater_log::error::{LogError, Rejection};
 use highwater_log::ids::Offset;
 
 use crate::content::Kind;
+use crate::cursor::Cursor;
 use crate::error::{Outcome, Problem};
 use crate::etag::StoreTag;
 use crate::json;
+use crate::live::Registry;
 use crate::path::StreamPath;
 
 pub use append::{Append, Appended, Taken};
 pub use body::Body;
 pub use create::{Create, Created};
 pub use read::Chunk;
+pub(crate) use read::incomplete_len;
 pub use view::View;
 
 /// Limits of one request.
@@ -38,26 +42,45 @@ pub struct Limits {
     /// Bytes of the largest append, as the log has it: no sub-offset reaches further. Default
     /// 8 MiB.
     pub append_bytes: u64,
+    /// Bytes of encoded events that are kept for the live readers of one stream, about: the newest
+    /// are always kept. Default 256 KiB.
+    pub ring_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { chunk_bytes: 1 << 20, append_bytes: 8 << 20 }
+        Self { chunk_bytes: 1 << 20, append_bytes: 8 << 20, ring_bytes: 256 << 10 }
     }
 }
 
-/// The streams of a log.
+/// What streams stand on.
 #[derive(Debug)]
+pub struct Around {
+    /// The log.
+    pub log: Arc<Log>,
+    /// The log's clock.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness for what need not be secret.
+    pub rng: Box<dyn Rng>,
+}
+
+/// The streams of a log. Clones are the same streams.
+#[derive(Debug, Clone)]
 pub struct Streams {
-    log: Arc<Log>,
-    limits: Limits,
+    pub(crate) log: Arc<Log>,
+    pub(crate) clock: Arc<dyn Clock>,
+    rng: Arc<Mutex<Box<dyn Rng>>>,
+    pub(crate) limits: Limits,
     store: StoreTag,
+    pub(crate) hubs: Arc<Registry>,
 }
 
 impl Streams {
     /// Takes the streams of a log.
-    pub fn new(log: Arc<Log>, limits: Limits, store: StoreTag) -> Self {
-        Self { log, limits, store }
+    pub fn new(around: Around, limits: Limits, store: StoreTag) -> Self {
+        let Around { log, clock, rng } = around;
+        let (rng, hubs) = (Arc::new(Mutex::new(rng)), Arc::default());
+        Self { log, clock, rng, limits, store, hubs }
     }
 
     /// Deletes a stream: gone, durably, when this is done; or hidden, where forks read it.
@@ -79,6 +102,17 @@ impl Streams {
         }
     }
 
+    /// Gives the cursor to answer a client with that brought this one.
+    pub fn cursor(&self, brought: Option<Cursor>) -> Cursor {
+        let mut rng = self.rng.lock().expect("nobody panics while holding the randomness");
+        Cursor::answer(self.clock.wall(), brought, &mut **rng)
+    }
+
+    /// Number of streams that are followed, or were until they rested.
+    pub fn followed(&self) -> usize {
+        self.hubs.len()
+    }
+
     /// Finds a stream that readers may see.
     fn find(&self, path: &StreamPath) -> Outcome<Option<View>> {
         self.log.info(path.as_str()).as_ref().map(View::new).transpose()
@@ -94,7 +128,7 @@ impl Streams {
     }
 
     /// Notes a use, where it matters: a sliding expiry begins anew.
-    fn touch(&self, path: &StreamPath, view: &View) -> Outcome<()> {
+    pub(crate) fn touch(&self, path: &StreamPath, view: &View) -> Outcome<()> {
         if !view.is_sliding() {
             return Ok(());
         }

@@ -57,7 +57,7 @@ impl Streams {
         }
     }
 
-    fn read_of(&self, path: &StreamPath, view: &View, place: Place) -> Outcome<Chunk> {
+    pub(crate) fn read_of(&self, path: &StreamPath, view: &View, place: Place) -> Outcome<Chunk> {
         let start = match place {
             Place::Start => Offset(0),
             Place::Now => return Ok(self.chunk(view, None, Range::empty(view))),

@@ -123,7 +123,7 @@ fn a_sub_offset_counts_bytes_or_messages_behind_the_offset() {
 /// Point 43: no append is longer than the limit, so nothing further is behind the next one.
 #[test]
 fn a_sub_offset_reaches_no_further_than_an_append_can() {
-    let limits = Limits { chunk_bytes: 64, append_bytes: 8 << 10 };
+    let limits = LIMITS;
     let store = Store::with(124, limits, 1);
     store.put("j", &create(JSON, "")).unwrap();
     let body = format!("[{}]", vec!["1"; 2000].join(","));
@@ -186,7 +186,7 @@ fn a_forks_life_is_its_own_or_else_its_sources() {
 #[test]
 fn forks_of_forks_read_as_one_array_and_go_their_own_ways_in_any_lane() {
     for lanes in [1, 3] {
-        let limits = Limits { chunk_bytes: 1 << 10, append_bytes: 8 << 10 };
+        let limits = Limits { chunk_bytes: 1 << 10, ..LIMITS };
         let store = Store::with(127, limits, lanes);
         store.put("a", &create(JSON, "[1,2]")).unwrap();
         store.put("b", &fork("a", Some(0), 1)).unwrap();

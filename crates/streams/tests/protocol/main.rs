@@ -3,8 +3,11 @@
 
 mod appends;
 mod creates;
+mod crowds;
+mod following;
 mod forks;
 mod lifetimes;
+mod live;
 mod messages;
 mod producers;
 mod reads;

@@ -20,7 +20,7 @@ fn a_read_is_one_array_across_appends() {
 #[test]
 fn chunks_hold_whole_messages_and_a_long_one_is_never_torn() {
     for limit in [1, 5, 8, 64, 1000] {
-        let limits = Limits { chunk_bytes: limit, append_bytes: 8 << 10 };
+        let limits = Limits { chunk_bytes: limit, ..LIMITS };
         let store = Store::with(81, limits, 1);
         store.put("a", &create(JSON, "")).unwrap();
         let long = format!("\"{}\"", "x,\\n".repeat(100));

@@ -97,7 +97,7 @@ fn a_chunk_of_text_ends_with_a_whole_character() {
     assert_eq!(chunks[0].len(), 63, "one less than the limit");
     assert_eq!(chunks.concat(), text);
     assert_eq!(store.get("b", Place::Start).unwrap().body.len(), 64, "bytes are bytes");
-    let tiny = Store::with(65, Limits { chunk_bytes: 1, append_bytes: 8 << 10 }, 1);
+    let tiny = Store::with(65, Limits { chunk_bytes: 1, ..LIMITS }, 1);
     tiny.put("t", &create(TEXT, "€")).unwrap();
     let chunk = tiny.get("t", Place::Start).unwrap();
     assert_eq!(chunk.next, Offset(1), "a chunk is never empty before the tail");

@@ -17,7 +17,12 @@ use highwater_streams::etag::StoreTag;
 use highwater_streams::fields::{ForkFrom, Lifetime};
 use highwater_streams::offset::Place;
 use highwater_streams::path::StreamPath;
-use highwater_streams::service::{Append, Appended, Chunk, Create, Created, Limits, Streams};
+use highwater_streams::service::{
+    Append, Appended, Around, Chunk, Create, Created, Limits, Streams,
+};
+
+/// Small chunks, so that tests need several.
+pub const LIMITS: Limits = Limits { chunk_bytes: 64, append_bytes: 8 << 10, ring_bytes: 1 << 10 };
 
 pub const TEXT: &str = "text/plain";
 pub const JSON: &str = "application/json";
@@ -35,7 +40,7 @@ pub struct Store {
 
 impl Store {
     pub fn new(seed: u64) -> Self {
-        let limits = Limits { chunk_bytes: 64, append_bytes: 8 << 10 };
+        let limits = LIMITS;
         Self::with(seed, limits, 1)
     }
 
@@ -50,17 +55,33 @@ impl Store {
             checkpoint_wal_bytes: 256 << 10,
             ..Options::default()
         };
-        Self::open(disk, SimClock::new(), options, limits)
+        Self::open(disk, SimClock::new(), (options, Driver::Caller), limits)
     }
 
-    fn open(disk: SimDisk, clock: SimClock, options: Options, limits: Limits) -> Self {
+    /// A store whose log commits by itself.
+    pub fn threaded(seed: u64) -> Self {
+        let disk = SimDisk::new(SimOptions::seeded(seed));
+        Self::open(disk, SimClock::new(), (Options::default(), Driver::Threads), LIMITS)
+    }
+
+    fn open(
+        disk: SimDisk,
+        clock: SimClock,
+        (options, driver): (Options, Driver),
+        limits: Limits,
+    ) -> Self {
         let machine = Machine {
             disk: Arc::new(disk.clone()),
             clock: Arc::new(clock.clone()),
             rng: Box::new(SimRng::new(7)) as Box<dyn Rng>,
         };
-        let log = Arc::new(Log::open(machine, &options, Driver::Caller).unwrap());
-        let streams = Streams::new(Arc::clone(&log), limits, StoreTag(0xcafe));
+        let log = Arc::new(Log::open(machine, &options, driver).unwrap());
+        let around = Around {
+            log: Arc::clone(&log),
+            clock: Arc::new(clock.clone()),
+            rng: Box::new(SimRng::new(8)),
+        };
+        let streams = Streams::new(around, limits, StoreTag(0xcafe));
         Self { disk, clock, options, limits, log, streams }
     }
 
@@ -69,7 +90,7 @@ impl Store {
         let disk = self.disk.crash();
         let (clock, options, limits) = (self.clock.clone(), self.options.clone(), self.limits);
         drop(self);
-        Self::open(disk, clock, options, limits)
+        Self::open(disk, clock, (options, Driver::Caller), limits)
     }
 
     /// Runs a future to its end, committing whatever it waits for.

@@ -1,0 +1,258 @@
+//! One live reader.
+
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use bytes::Bytes;
+use highwater_log::ids::Offset;
+
+use super::frame::Frame;
+use super::hub::{Hub, ReaderId};
+use super::piece::Piece;
+use super::ring::{Lost, Turn};
+use crate::content::{ContentType, Kind};
+use crate::cursor::Cursor;
+use crate::error::{Outcome, Problem};
+use crate::offset::Place;
+use crate::path::StreamPath;
+use crate::service::{Chunk, Streams};
+use crate::sse::Control;
+
+/// Follows a stream from a place on.
+#[derive(Debug)]
+pub struct Follower {
+    streams: Streams,
+    hub: Arc<Hub>,
+    reader: ReaderId,
+    content_type: ContentType,
+    /// Everything before it has been given.
+    position: Offset,
+    /// Its next frame at the hub, when it takes frames from there.
+    turn: Option<Turn>,
+    /// What the hub had when this one looked last.
+    seen: u64,
+    /// A cursor that answers must not be below.
+    least_cursor: Option<Cursor>,
+    has_greeted: bool,
+    has_ended: bool,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Events.
+    Event(Event),
+    /// Nothing at the moment: [`Follower::changed`] says when to ask again.
+    Wait,
+    /// Nothing ever: closed and given in full, or gone.
+    End,
+}
+
+/// A data event, if there is data, with its control event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Their bytes.
+    pub bytes: Bytes,
+    /// What the control event says.
+    pub control: Control,
+}
+
+impl Streams {
+    /// Begins to follow a stream: a use of it. `cursor` is what the client brought, if it did.
+    ///
+    /// # Errors
+    /// As [`Streams::read`].
+    pub fn follow(
+        &self,
+        path: &StreamPath,
+        place: Place,
+        cursor: Option<Cursor>,
+    ) -> Outcome<Follower> {
+        let view = self.head(path)?;
+        let position = match place {
+            Place::Start => Offset(0),
+            Place::Now => view.tail,
+            Place::At(offset) => offset.min(view.tail),
+        };
+        if view.kind() == Kind::Json {
+            self.message_start(path, position)?;
+        }
+        self.touch(path, &view)?;
+        let (hub, reader) = self.hubs.join(view.id, path, self.limits.ring_bytes);
+        let least_cursor = cursor.map(|brought| self.cursor(Some(brought)));
+        Ok(Follower {
+            streams: self.clone(),
+            hub,
+            reader,
+            content_type: view.content_type,
+            position,
+            turn: None,
+            seen: 0,
+            least_cursor,
+            has_greeted: false,
+            has_ended: false,
+        })
+    }
+}
+
+impl Follower {
+    /// What the stream holds.
+    pub fn content_type(&self) -> &ContentType {
+        &self.content_type
+    }
+
+    /// Where the reader is: everything before has been given.
+    pub fn position(&self) -> Offset {
+        self.position
+    }
+
+    /// The cursor to answer with now.
+    pub fn cursor(&self) -> Cursor {
+        let now = self.streams.cursor(None);
+        self.least_cursor.map_or(now, |least| now.max(least))
+    }
+
+    /// Gives the next events, if there are any. May read from the disk. To be called again after
+    /// each event, and when [`Follower::changed`] is done: others may wait for it.
+    ///
+    /// # Errors
+    /// What the log gives; the reader cannot go on then.
+    pub fn try_next(&mut self) -> Outcome<Next> {
+        while !self.has_ended {
+            let next = match self.turn {
+                Some(turn) => self.next_of_hub(turn)?,
+                None => self.next_of_log()?,
+            };
+            if let Some(next) = next {
+                return Ok(next);
+            }
+        }
+        Ok(Next::End)
+    }
+
+    /// Gives a chunk as soon as there is content, or the end: for readers that want no events. None
+    /// while there is nothing.
+    ///
+    /// # Errors
+    /// As [`Streams::read`]; [`Problem::NotFound`] when the stream is gone.
+    pub fn try_chunk(&mut self) -> Outcome<Option<Chunk>> {
+        loop {
+            self.seen = self.hub.lock().version;
+            let chunk = self.streams.chunk_of(&self.hub, self.position)?;
+            if chunk.next > self.position || chunk.is_closed {
+                self.position = chunk.next;
+                return Ok(Some(chunk));
+            }
+            let mut state = self.hub.lock();
+            self.hub.watch(&mut state, &self.streams.log, chunk.next);
+            if state.version == self.seen {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Is done when asking again may give something else.
+    pub async fn changed(&self) {
+        std::future::poll_fn(|context| {
+            let mut state = self.hub.lock();
+            if state.version != self.seen || self.has_ended {
+                return Poll::Ready(());
+            }
+            state.wait(self.reader, context.waker(), self.turn.is_some());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Takes the next frame of the hub's; reads for all where there are news and nobody has.
+    fn next_of_hub(&mut self, turn: Turn) -> Outcome<Option<Next>> {
+        let mut state = self.hub.lock();
+        self.seen = state.version;
+        match state.ring.take(turn) {
+            Ok(Some(frame)) => {
+                drop(state);
+                self.turn = Some(turn + 1);
+                return Ok(Some(self.give(&frame)));
+            }
+            Ok(None) => {}
+            Err(Lost) => {
+                // Too slow for the ring: from here on from the log.
+                state.detach(turn);
+                drop(state);
+                self.turn = None;
+                return Ok(None);
+            }
+        }
+        if let Some(problem) = state.ended.clone() {
+            drop(state);
+            return self.end(problem).map(Some);
+        }
+        let Some(head) = state.begin_reading() else { return Ok(Some(Next::Wait)) };
+        drop(state);
+        let read = self.read(head);
+        let woken = self.take_in(read);
+        woken.into_iter().for_each(Waker::wake);
+        Ok(None)
+    }
+
+    /// Gives the hub what was read for it; gives whom to wake.
+    fn take_in(&self, read: Outcome<Piece>) -> Vec<Waker> {
+        let mut state = self.hub.lock();
+        let piece = match read {
+            Ok(piece) => piece,
+            Err(problem) => return state.end(problem),
+        };
+        if piece.has_more() {
+            state.is_stale = true;
+        } else if !piece.frame.control.is_closed {
+            self.hub.watch(&mut state, &self.streams.log, piece.tail);
+        }
+        state.publish(piece.has_news.then_some(piece.frame))
+    }
+
+    /// Reads what is behind the own position; at the tail, joins those who take from the hub.
+    fn next_of_log(&mut self) -> Outcome<Option<Next>> {
+        self.seen = self.hub.lock().version;
+        let piece = match self.read(self.position) {
+            Ok(piece) => piece,
+            Err(problem) => return self.end(problem).map(Some),
+        };
+        if piece.has_news || !self.has_greeted {
+            return Ok(Some(self.give(&piece.frame)));
+        }
+        let mut state = self.hub.lock();
+        if state.version == self.seen {
+            self.turn = state.attach(self.position);
+            self.hub.watch(&mut state, &self.streams.log, piece.tail);
+        }
+        // What came meanwhile is looked at before anything is waited for.
+        Ok(if state.version == self.seen { Some(Next::Wait) } else { None })
+    }
+
+    fn give(&mut self, frame: &Frame) -> Next {
+        self.position = frame.control.next;
+        self.has_greeted = true;
+        self.has_ended = frame.control.is_closed;
+        let bytes = frame.events(self.least_cursor);
+        Next::Event(Event { bytes, control: frame.control })
+    }
+
+    /// A stream that is gone ends its readers; anything else is an error.
+    fn end(&mut self, problem: Problem) -> Outcome<Next> {
+        self.has_ended = true;
+        match problem {
+            Problem::NotFound | Problem::Gone => Ok(Next::End),
+            problem => Err(problem),
+        }
+    }
+
+    fn read(&self, start: Offset) -> Outcome<Piece> {
+        self.streams.piece(&self.hub, self.content_type.kind(), start)
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.hub.leave(self.reader, self.turn);
+    }
+}

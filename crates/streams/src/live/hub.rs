@@ -1,0 +1,235 @@
+//! What the readers of one stream share: the log's wake-ups, and frames encoded once.
+//!
+//! The log wakes the hub once for a commit, and the hub then wakes one reader. That one reads and
+//! encodes what is new, puts it into the ring, and wakes the others: the thread that commits does
+//! not wait for a thousand of them. A reader that goes away while the others wait for it passes
+//! the turn on.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::{Wake, Waker};
+
+use highwater_log::Log;
+use highwater_log::ids::{Offset, StreamId};
+use highwater_log::lane::waiters::Waiter;
+
+use super::Registry;
+use super::frame::Frame;
+use super::ring::{Ring, Turn};
+use crate::error::Problem;
+use crate::path::StreamPath;
+
+/// A reader's number at its hub.
+pub(super) type ReaderId = u64;
+
+/// A stream's hub.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    id: StreamId,
+    path: StreamPath,
+    registry: Weak<Registry>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    /// Counts what readers may want to look at.
+    pub version: u64,
+    /// Whether the stream may have more than the ring was given.
+    pub is_stale: bool,
+    /// Whether a reader is at it.
+    pub is_reading: bool,
+    /// Why there will be nothing more.
+    pub ended: Option<Problem>,
+    /// Whether the log holds the hub's waker.
+    is_watched: bool,
+    /// Where the next frame begins.
+    pub head: Offset,
+    pub ring: Ring,
+    /// Readers that take their frames from the ring.
+    pub attached: usize,
+    /// Readers, attached or not.
+    readers: usize,
+    next_reader: ReaderId,
+    waiting: BTreeMap<ReaderId, Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    waker: Waker,
+    is_attached: bool,
+}
+
+impl Hub {
+    pub fn new(
+        id: StreamId,
+        path: StreamPath,
+        ring_bytes: usize,
+        registry: &Arc<Registry>,
+    ) -> Self {
+        let state = State {
+            version: 0,
+            is_stale: false,
+            is_reading: false,
+            ended: None,
+            is_watched: false,
+            head: Offset(0),
+            ring: Ring::new(ring_bytes),
+            attached: 0,
+            readers: 0,
+            next_reader: 0,
+            waiting: BTreeMap::new(),
+        };
+        Self { id, path, registry: Arc::downgrade(registry), state: Mutex::new(state) }
+    }
+
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    pub fn path(&self) -> &StreamPath {
+        &self.path
+    }
+
+    /// Counts one reader more, and gives it a number.
+    pub(super) fn join(&self) -> ReaderId {
+        let mut state = self.lock();
+        state.readers += 1;
+        state.next_reader += 1;
+        state.next_reader
+    }
+
+    /// Counts one reader less. If the others wait for it to read, another one does.
+    pub(super) fn leave(&self, reader: ReaderId, turn: Option<Turn>) {
+        let mut state = self.lock();
+        state.readers -= 1;
+        state.waiting.remove(&reader);
+        if let Some(turn) = turn {
+            state.detach(turn);
+        }
+        let woken = if state.is_stale { state.wake_for_news() } else { Vec::new() };
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        self.tidy();
+    }
+
+    fn tidy(&self) {
+        if self.is_idle()
+            && let Some(registry) = self.registry.upgrade()
+        {
+            registry.tidy(self.id);
+        }
+    }
+
+    /// Whether nobody needs it: no reader, and no waker in the log that would be made again and
+    /// again for readers that come and go.
+    pub fn is_idle(&self) -> bool {
+        let state = self.lock();
+        state.readers == 0 && !state.is_watched
+    }
+
+    /// Sees to it that the log wakes the hub when the stream's tail is no longer this one.
+    pub(super) fn watch(self: &Arc<Self>, state: &mut State, log: &Log, tail: Offset) {
+        if state.is_watched || state.ended.is_some() {
+            return;
+        }
+        let waiter = Waiter::Task(Waker::from(Arc::clone(self)));
+        match log.watch(self.path.as_str(), tail, waiter) {
+            Ok(true) => state.is_watched = true,
+            // It has moved already, or the stream is gone: the next look shows which.
+            Ok(false) | Err(_) => state.note_news(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics while holding a hub")
+    }
+}
+
+impl Wake for Hub {
+    fn wake(self: Arc<Self>) {
+        let mut state = self.lock();
+        state.is_watched = false;
+        state.note_news();
+        let woken = state.wake_for_news();
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        self.tidy();
+    }
+}
+
+impl State {
+    /// Notes that there may be more.
+    pub fn note_news(&mut self) {
+        self.is_stale = true;
+        self.version += 1;
+    }
+
+    /// Makes one reader read for all, if there is something to read and nobody is at it; gives
+    /// where it begins.
+    pub fn begin_reading(&mut self) -> Option<Offset> {
+        if !self.is_stale || self.is_reading {
+            return None;
+        }
+        (self.is_stale, self.is_reading) = (false, true);
+        Some(self.head)
+    }
+
+    /// Takes in what a reader has read; gives whom to wake.
+    pub fn publish(&mut self, frame: Option<Frame>) -> Vec<Waker> {
+        self.is_reading = false;
+        if let Some(frame) = frame {
+            self.head = frame.control.next;
+            let readers = self.attached;
+            self.ring.push(Arc::new(frame), readers);
+        }
+        self.version += 1;
+        self.wake_all()
+    }
+
+    /// Notes why there will be nothing more; gives whom to wake.
+    pub fn end(&mut self, problem: Problem) -> Vec<Waker> {
+        self.ended = Some(problem);
+        self.publish(None)
+    }
+
+    /// Takes in a reader that has everything before a place, where the next frame begins there;
+    /// gives its turn. The first one says where that is: nothing has come since it looked.
+    pub fn attach(&mut self, position: Offset) -> Option<Turn> {
+        if self.attached == 0 {
+            (self.head, self.is_stale) = (position, false);
+        }
+        if self.head != position || self.is_reading {
+            return None;
+        }
+        self.attached += 1;
+        Some(self.ring.next_turn())
+    }
+
+    pub fn detach(&mut self, turn: Turn) {
+        self.attached -= 1;
+        self.ring.leave(turn);
+    }
+
+    /// Arranges that a reader is woken.
+    pub fn wait(&mut self, reader: ReaderId, waker: &Waker, is_attached: bool) {
+        self.waiting.insert(reader, Waiting { waker: waker.clone(), is_attached });
+    }
+
+    /// Whom news wakes: one who reads for all, or all where nobody does.
+    fn wake_for_news(&mut self) -> Vec<Waker> {
+        if self.is_reading {
+            // Whoever is at it looks again.
+            return Vec::new();
+        }
+        let attached = self.waiting.iter().find(|(_, waiting)| waiting.is_attached);
+        match attached.map(|(reader, _)| *reader) {
+            Some(reader) => self.waiting.remove(&reader).map(|one| one.waker).into_iter().collect(),
+            None => self.wake_all(),
+        }
+    }
+
+    fn wake_all(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.waiting).into_values().map(|waiting| waiting.waker).collect()
+    }
+}

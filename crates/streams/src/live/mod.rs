@@ -1,0 +1,20 @@
+//! Live readers: everything durable, in order, as it comes, until the stream ends or is gone.
+//!
+//! Readers of one stream share a [`Hub`]. The log wakes it once for a commit; it reads what is new
+//! once and encodes it once, however many wait. Who has fallen behind further than the hub keeps
+//! reads from the log by itself until it has caught up, so what a slow reader costs is bounded.
+//!
+//! Walk: `follower` is one reader, `hub` what readers of a stream share, `ring` the frames that it
+//! keeps, `frame` one of them, `piece` what is read for one, `registry` finds hubs. Nothing here
+//! waits by itself: a follower gives what there is ([`Follower::try_next`]), or a future that is
+//! done when there may be more ([`Follower::changed`]).
+
+mod follower;
+mod frame;
+mod hub;
+mod piece;
+mod registry;
+mod ring;
+
+pub use follower::{Event, Follower, Next};
+pub(crate) use registry::Registry;

@@ -1,0 +1,66 @@
+//! Reads what is new of a stream and encodes it.
+
+use highwater_log::ids::Offset;
+
+use super::frame::Frame;
+use super::hub::Hub;
+use crate::content::Kind;
+use crate::error::{Outcome, Problem};
+use crate::service::{Chunk, Streams, incomplete_len};
+use crate::sse::Control;
+
+/// What stands behind a place, as far as one frame goes.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Its events; without content a control event alone.
+    pub frame: Frame,
+    /// Whether there is content, or the end.
+    pub has_news: bool,
+    /// The stream's tail, which may be behind what can be given.
+    pub tail: Offset,
+}
+
+impl Piece {
+    /// Whether another frame can be read already.
+    pub fn has_more(&self) -> bool {
+        !self.frame.control.is_up_to_date
+    }
+}
+
+impl Streams {
+    /// Reads a frame. Of text, the beginning of a character waits for its other bytes, unless the
+    /// stream has ended and they will never come.
+    pub(super) fn piece(&self, hub: &Hub, kind: Kind, start: Offset) -> Outcome<Piece> {
+        let mut range = self.range(hub.path(), kind, start)?;
+        self.check_id(hub)?;
+        let is_at_tail = range.next == range.tail;
+        let mut next = range.next;
+        if kind == Kind::Text && is_at_tail && !range.is_closed {
+            let rest = incomplete_len(&range.body.last(4));
+            range.body.drop_back(rest);
+            next = Offset(next.0 - u64::try_from(rest).expect("at most three bytes"));
+        }
+        let is_closed = range.is_closed && is_at_tail;
+        let control = Control { next, is_up_to_date: is_at_tail, is_closed };
+        let has_news = !range.body.is_empty() || is_closed;
+        let frame = Frame::new(kind, start, &range.body, control, self.cursor(None));
+        Ok(Piece { frame, has_news, tail: range.tail })
+    }
+
+    /// Reads a chunk of the stream that a hub is of.
+    pub(super) fn chunk_of(&self, hub: &Hub, start: Offset) -> Outcome<Chunk> {
+        let view = self.head(hub.path())?;
+        if view.id != hub.id() {
+            return Err(Problem::NotFound);
+        }
+        let chunk = self.read_of(hub.path(), &view, crate::offset::Place::At(start))?;
+        self.check_id(hub)?;
+        Ok(chunk)
+    }
+
+    /// A stream of the same name that was made meanwhile is another one.
+    fn check_id(&self, hub: &Hub) -> Outcome<()> {
+        let is_there = self.log.info(hub.path().as_str()).is_some_and(|info| info.id == hub.id());
+        if is_there { Ok(()) } else { Err(Problem::NotFound) }
+    }
+}

@@ -1,0 +1,51 @@
+//! Finds the hub of a stream: there is one as long as anybody follows it, or the log still holds
+//! its waker.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use highwater_log::ids::StreamId;
+
+use super::hub::{Hub, ReaderId};
+use crate::path::StreamPath;
+
+/// Hubs by stream.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    hubs: Mutex<HashMap<StreamId, Arc<Hub>>>,
+}
+
+impl Registry {
+    /// Joins the hub of a stream, making one if there is none; gives the new reader's number there.
+    pub fn join(
+        self: &Arc<Self>,
+        id: StreamId,
+        path: &StreamPath,
+        ring_bytes: usize,
+    ) -> (Arc<Hub>, ReaderId) {
+        let mut hubs = self.lock();
+        let hub = hubs
+            .entry(id)
+            .or_insert_with(|| Arc::new(Hub::new(id, path.clone(), ring_bytes, self)));
+        // Under the registry's lock, so that nobody forgets the hub meanwhile.
+        let reader = hub.join();
+        (Arc::clone(hub), reader)
+    }
+
+    /// Forgets a hub that nobody needs.
+    pub fn tidy(&self, id: StreamId) {
+        let mut hubs = self.lock();
+        if hubs.get(&id).is_some_and(|hub| hub.is_idle()) {
+            hubs.remove(&id);
+        }
+    }
+
+    /// Number of hubs.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<StreamId, Arc<Hub>>> {
+        self.hubs.lock().expect("nobody panics while holding the registry of hubs")
+    }
+}
