@@ -16,3 +16,4 @@ pub mod offset;
 pub mod path;
 pub mod service;
 pub mod sse;
+pub mod subscriptions;

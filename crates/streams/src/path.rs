@@ -98,10 +98,15 @@ impl Mount {
         let mut url = String::new();
         for segment in self.segments.iter().map(String::as_str).chain(path.segments()) {
             url.push('/');
-            url.extend(utf8_percent_encode(segment, &NOT_IN_SEGMENT));
+            url.push_str(&encode_segment(segment));
         }
         url
     }
+}
+
+/// Writes one segment of a URL's path.
+pub(crate) fn encode_segment(segment: &str) -> String {
+    utf8_percent_encode(segment, &NOT_IN_SEGMENT).to_string()
 }
 
 impl StreamPath {

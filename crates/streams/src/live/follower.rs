@@ -6,10 +6,10 @@ use std::task::{Poll, Waker};
 use bytes::Bytes;
 use highwater_log::ids::Offset;
 
-use super::frame::Frame;
 use super::hub::{Hub, ReaderId};
+use super::parcel::Parcel;
 use super::piece::Piece;
-use super::ring::{Lost, Turn};
+use super::ring::{Lost, RingNo};
 use crate::content::{ContentType, Kind};
 use crate::cursor::Cursor;
 use crate::error::{Outcome, Problem};
@@ -27,8 +27,8 @@ pub struct Follower {
     content_type: ContentType,
     /// Everything before it has been given.
     position: Offset,
-    /// Its next frame at the hub, when it takes frames from there.
-    turn: Option<Turn>,
+    /// Its next parcel at the hub, when it takes parcels from there.
+    next_no: Option<RingNo>,
     /// What the hub had when this one looked last.
     seen: u64,
     /// A cursor that answers must not be below.
@@ -86,7 +86,7 @@ impl Streams {
             reader,
             content_type: view.content_type,
             position,
-            turn: None,
+            next_no: None,
             seen: 0,
             least_cursor,
             has_greeted: false,
@@ -119,8 +119,8 @@ impl Follower {
     /// What the log gives; the reader cannot go on then.
     pub fn try_next(&mut self) -> Outcome<Next> {
         while !self.has_ended {
-            let next = match self.turn {
-                Some(turn) => self.next_of_hub(turn)?,
+            let next = match self.next_no {
+                Some(number) => self.next_of_hub(number)?,
                 None => self.next_of_log()?,
             };
             if let Some(next) = next {
@@ -158,28 +158,28 @@ impl Follower {
             if state.version != self.seen || self.has_ended {
                 return Poll::Ready(());
             }
-            state.wait(self.reader, context.waker(), self.turn.is_some());
+            state.wait(self.reader, context.waker(), self.next_no.is_some());
             Poll::Pending
         })
         .await;
     }
 
-    /// Takes the next frame of the hub's; reads for all where there are news and nobody has.
-    fn next_of_hub(&mut self, turn: Turn) -> Outcome<Option<Next>> {
+    /// Takes the next parcel of the hub's; reads for all where there are news and nobody has.
+    fn next_of_hub(&mut self, number: RingNo) -> Outcome<Option<Next>> {
         let mut state = self.hub.lock();
         self.seen = state.version;
-        match state.ring.take(turn) {
-            Ok(Some(frame)) => {
+        match state.ring.take(number) {
+            Ok(Some(parcel)) => {
                 drop(state);
-                self.turn = Some(turn + 1);
-                return Ok(Some(self.give(&frame)));
+                self.next_no = Some(number + 1);
+                return Ok(Some(self.give(&parcel)));
             }
             Ok(None) => {}
             Err(Lost) => {
                 // Too slow for the ring: from here on from the log.
-                state.detach(turn);
+                state.detach(number);
                 drop(state);
-                self.turn = None;
+                self.next_no = None;
                 return Ok(None);
             }
         }
@@ -204,10 +204,10 @@ impl Follower {
         };
         if piece.has_more() {
             state.is_stale = true;
-        } else if !piece.frame.control.is_closed {
+        } else if !piece.parcel.control.is_closed {
             self.hub.watch(&mut state, &self.streams.log, piece.tail);
         }
-        state.publish(piece.has_news.then_some(piece.frame))
+        state.publish(piece.has_news.then_some(piece.parcel))
     }
 
     /// Reads what is behind the own position; at the tail, joins those who take from the hub.
@@ -218,23 +218,23 @@ impl Follower {
             Err(problem) => return self.end(problem).map(Some),
         };
         if piece.has_news || !self.has_greeted {
-            return Ok(Some(self.give(&piece.frame)));
+            return Ok(Some(self.give(&piece.parcel)));
         }
         let mut state = self.hub.lock();
         if state.version == self.seen {
-            self.turn = state.attach(self.position);
+            self.next_no = state.attach(self.position);
             self.hub.watch(&mut state, &self.streams.log, piece.tail);
         }
         // What came meanwhile is looked at before anything is waited for.
         Ok(if state.version == self.seen { Some(Next::Wait) } else { None })
     }
 
-    fn give(&mut self, frame: &Frame) -> Next {
-        self.position = frame.control.next;
+    fn give(&mut self, parcel: &Parcel) -> Next {
+        self.position = parcel.control.next;
         self.has_greeted = true;
-        self.has_ended = frame.control.is_closed;
-        let bytes = frame.events(self.least_cursor);
-        Next::Event(Event { bytes, control: frame.control })
+        self.has_ended = parcel.control.is_closed;
+        let bytes = parcel.events(self.least_cursor);
+        Next::Event(Event { bytes, control: parcel.control })
     }
 
     /// A stream that is gone ends its readers; anything else is an error.
@@ -253,6 +253,6 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        self.hub.leave(self.reader, self.turn);
+        self.hub.leave(self.reader, self.next_no);
     }
 }

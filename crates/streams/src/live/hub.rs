@@ -1,4 +1,4 @@
-//! What the readers of one stream share: the log's wake-ups, and frames encoded once.
+//! What the readers of one stream share: the log's wake-ups, and parcels encoded once.
 //!
 //! The log wakes the hub once for a commit, and the hub then wakes one reader. That one reads and
 //! encodes what is new, puts it into the ring, and wakes the others: the thread that commits does
@@ -14,8 +14,8 @@ use highwater_log::ids::{Offset, StreamId};
 use highwater_log::lane::waiters::Waiter;
 
 use super::Registry;
-use super::frame::Frame;
-use super::ring::{Ring, Turn};
+use super::parcel::Parcel;
+use super::ring::{Ring, RingNo};
 use crate::error::Problem;
 use crate::path::StreamPath;
 
@@ -43,10 +43,10 @@ pub(super) struct State {
     pub ended: Option<Problem>,
     /// Whether the log holds the hub's waker.
     is_watched: bool,
-    /// Where the next frame begins.
+    /// Where the next parcel begins.
     pub head: Offset,
     pub ring: Ring,
-    /// Readers that take their frames from the ring.
+    /// Readers that take their parcels from the ring.
     pub attached: usize,
     /// Readers, attached or not.
     readers: usize,
@@ -100,12 +100,12 @@ impl Hub {
     }
 
     /// Counts one reader less. If the others wait for it to read, another one does.
-    pub(super) fn leave(&self, reader: ReaderId, turn: Option<Turn>) {
+    pub(super) fn leave(&self, reader: ReaderId, number: Option<RingNo>) {
         let mut state = self.lock();
         state.readers -= 1;
         state.waiting.remove(&reader);
-        if let Some(turn) = turn {
-            state.detach(turn);
+        if let Some(number) = number {
+            state.detach(number);
         }
         let woken = if state.is_stale { state.wake_for_news() } else { Vec::new() };
         drop(state);
@@ -176,12 +176,12 @@ impl State {
     }
 
     /// Takes in what a reader has read; gives whom to wake.
-    pub fn publish(&mut self, frame: Option<Frame>) -> Vec<Waker> {
+    pub fn publish(&mut self, parcel: Option<Parcel>) -> Vec<Waker> {
         self.is_reading = false;
-        if let Some(frame) = frame {
-            self.head = frame.control.next;
+        if let Some(parcel) = parcel {
+            self.head = parcel.control.next;
             let readers = self.attached;
-            self.ring.push(Arc::new(frame), readers);
+            self.ring.push(Arc::new(parcel), readers);
         }
         self.version += 1;
         self.wake_all()
@@ -193,9 +193,9 @@ impl State {
         self.publish(None)
     }
 
-    /// Takes in a reader that has everything before a place, where the next frame begins there;
-    /// gives its turn. The first one says where that is: nothing has come since it looked.
-    pub fn attach(&mut self, position: Offset) -> Option<Turn> {
+    /// Takes in a reader that has everything before a place, where the next parcel begins there;
+    /// gives its number. The first one says where that is: nothing has come since it looked.
+    pub fn attach(&mut self, position: Offset) -> Option<RingNo> {
         if self.attached == 0 {
             (self.head, self.is_stale) = (position, false);
         }
@@ -203,12 +203,12 @@ impl State {
             return None;
         }
         self.attached += 1;
-        Some(self.ring.next_turn())
+        Some(self.ring.next_no())
     }
 
-    pub fn detach(&mut self, turn: Turn) {
+    pub fn detach(&mut self, number: RingNo) {
         self.attached -= 1;
-        self.ring.leave(turn);
+        self.ring.leave(number);
     }
 
     /// Arranges that a reader is woken.

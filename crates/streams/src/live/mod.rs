@@ -4,14 +4,14 @@
 //! once and encodes it once, however many wait. Who has fallen behind further than the hub keeps
 //! reads from the log by itself until it has caught up, so what a slow reader costs is bounded.
 //!
-//! Walk: `follower` is one reader, `hub` what readers of a stream share, `ring` the frames that it
-//! keeps, `frame` one of them, `piece` what is read for one, `registry` finds hubs. Nothing here
+//! Walk: `follower` is one reader, `hub` what readers of a stream share, `ring` the parcels that it
+//! keeps, `parcel` one of them, `piece` what is read for one, `registry` finds hubs. Nothing here
 //! waits by itself: a follower gives what there is ([`Follower::try_next`]), or a future that is
 //! done when there may be more ([`Follower::changed`]).
 
 mod follower;
-mod frame;
 mod hub;
+mod parcel;
 mod piece;
 mod registry;
 mod ring;

@@ -2,18 +2,18 @@
 
 use highwater_log::ids::Offset;
 
-use super::frame::Frame;
 use super::hub::Hub;
+use super::parcel::Parcel;
 use crate::content::Kind;
 use crate::error::{Outcome, Problem};
 use crate::service::{Chunk, Streams, incomplete_len};
 use crate::sse::Control;
 
-/// What stands behind a place, as far as one frame goes.
+/// What stands behind a place, as far as one parcel goes.
 #[derive(Debug)]
 pub(super) struct Piece {
     /// Its events; without content a control event alone.
-    pub frame: Frame,
+    pub parcel: Parcel,
     /// Whether there is content, or the end.
     pub has_news: bool,
     /// The stream's tail, which may be behind what can be given.
@@ -21,14 +21,14 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Whether another frame can be read already.
+    /// Whether another parcel can be read already.
     pub fn has_more(&self) -> bool {
-        !self.frame.control.is_up_to_date
+        !self.parcel.control.is_up_to_date
     }
 }
 
 impl Streams {
-    /// Reads a frame. Of text, the beginning of a character waits for its other bytes, unless the
+    /// Reads a parcel. Of text, the beginning of a character waits for its other bytes, unless the
     /// stream has ended and they will never come.
     pub(super) fn piece(&self, hub: &Hub, kind: Kind, start: Offset) -> Outcome<Piece> {
         let mut range = self.range(hub.path(), kind, start)?;
@@ -43,8 +43,8 @@ impl Streams {
         let is_closed = range.is_closed && is_at_tail;
         let control = Control { next, is_up_to_date: is_at_tail, is_closed };
         let has_news = !range.body.is_empty() || is_closed;
-        let frame = Frame::new(kind, start, &range.body, control, self.cursor(None));
-        Ok(Piece { frame, has_news, tail: range.tail })
+        let parcel = Parcel::new(kind, start, &range.body, control, self.cursor(None));
+        Ok(Piece { parcel, has_news, tail: range.tail })
     }
 
     /// Reads a chunk of the stream that a hub is of.

@@ -3,7 +3,7 @@
 use highwater_log::ids::Offset;
 use highwater_log::request::{self, AppendOutcome, End, Producer};
 
-use super::{Streams, encode};
+use super::{Expected, Streams, encode};
 use crate::content::{ContentType, Kind};
 use crate::error::{Outcome, Problem};
 use crate::path::StreamPath;
@@ -67,8 +67,15 @@ impl Streams {
             producer: request.producer,
             sequence: request.sequence,
         };
-        let appended = self.log.append(&append)?.await?;
+        let staged = self.log.append(&append)?;
+        let note = self.note(path);
+        let appended = staged.await?;
         let tail = appended.tail;
+        if has_body {
+            note.done(Expected::Tail(tail));
+        } else {
+            note.cancel();
+        }
         let epoch = |sequence| request.producer.map(|producer| (producer.epoch, sequence));
         let own = request.producer.map_or(0, |producer| producer.sequence);
         Ok(match appended.outcome {

@@ -8,7 +8,7 @@ use highwater_log::ids::Offset;
 use highwater_log::request::{self, Config, CreateOutcome, End};
 
 use super::metadata::{ForkMetadata, Metadata};
-use super::{Streams, View, encode};
+use super::{Expected, Streams, View, encode};
 use crate::content::{self, ContentType};
 use crate::error::{Outcome, Problem};
 use crate::fields::{ForkFrom, Lifetime};
@@ -79,7 +79,10 @@ impl Streams {
         let payload = encode(content_type.kind(), request.body, &mut room)?;
         let create =
             request::Create { name: path.as_str(), config: &config, payload, end: request.end };
-        let created = self.log.create(&create)?.await?;
+        let staged = self.log.create(&create)?;
+        let note = self.note(path);
+        let created = staged.await?;
+        note.done(Expected::Tail(created.tail));
         Ok(Created {
             outcome: created.outcome,
             content_type,

@@ -6,7 +6,7 @@ use highwater_log::request::{self, CreateOutcome, End};
 
 use super::create::{Create, Created, config, existing, refused};
 use super::metadata::ForkMetadata;
-use super::{Streams, View, encode};
+use super::{Expected, Streams, View, encode};
 use crate::content::{ContentType, Kind};
 use crate::error::{Outcome, Problem};
 use crate::fields::{ForkFrom, Lifetime};
@@ -49,7 +49,10 @@ impl Streams {
             payload,
             end: request.end,
         };
-        let created = self.log.fork(&fork).map_err(refused)?.await?;
+        let staged = self.log.fork(&fork).map_err(refused)?;
+        let note = self.note(path);
+        let created = staged.await?;
+        note.done(Expected::Tail(created.tail));
         if created.outcome == CreateOutcome::New {
             self.check_source(path, &source).await?;
         }

@@ -2,13 +2,14 @@
 //!
 //! Walk: `create` and `fork` make streams, `append` extends and closes them, `read` gives chunks
 //! of them; `view` is what is known of one, `metadata` what is kept with it, `body` its bytes on
-//! their way out.
+//! their way out; `observer` hears of what changes.
 
 mod append;
 mod body;
 mod create;
 mod fork;
 pub(crate) mod metadata;
+mod observer;
 mod read;
 mod view;
 
@@ -30,6 +31,7 @@ use crate::path::StreamPath;
 pub use append::{Append, Appended, Taken};
 pub use body::Body;
 pub use create::{Create, Created};
+pub use observer::{Expected, Observer};
 pub use read::Chunk;
 pub(crate) use read::incomplete_len;
 pub use view::View;
@@ -73,6 +75,7 @@ pub struct Streams {
     pub(crate) limits: Limits,
     store: StoreTag,
     pub(crate) hubs: Arc<Registry>,
+    observer: observer::Place,
 }
 
 impl Streams {
@@ -80,7 +83,7 @@ impl Streams {
     pub fn new(around: Around, limits: Limits, store: StoreTag) -> Self {
         let Around { log, clock, rng } = around;
         let (rng, hubs) = (Arc::new(Mutex::new(rng)), Arc::default());
-        Self { log, clock, rng, limits, store, hubs }
+        Self { log, clock, rng, limits, store, hubs, observer: Arc::default() }
     }
 
     /// Deletes a stream: gone, durably, when this is done; or hidden, where forks read it.
@@ -88,7 +91,11 @@ impl Streams {
     /// # Errors
     /// [`Problem::NotFound`], [`Problem::Gone`], and what the log gives.
     pub async fn delete(&self, path: &StreamPath) -> Outcome<()> {
-        Ok(self.log.delete(path.as_str())?.await?)
+        let deleted = self.log.delete(path.as_str())?;
+        let note = self.note(path);
+        deleted.await?;
+        note.done(Expected::Anything);
+        Ok(())
     }
 
     /// Says what is known of a stream. Asking is no use of it.

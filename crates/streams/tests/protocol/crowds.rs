@@ -12,7 +12,7 @@ use crate::support::*;
 
 /// One wake-up, one read and one encoding for an append, however many follow.
 #[test]
-fn a_frame_is_encoded_once_and_the_log_wakes_one_reader_who_wakes_the_others() {
+fn a_parcel_is_encoded_once_and_the_log_wakes_one_reader_who_wakes_the_others() {
     let store = Store::new(209);
     store.put("a", &create(TEXT, "")).unwrap();
     let mut followers: Vec<Follower> = (0..50).map(|_| follow(&store, "a", Place::Now)).collect();

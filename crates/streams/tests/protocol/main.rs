@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod appends;
+mod corpus;
 mod creates;
 mod crowds;
+mod documented;
 mod following;
 mod forks;
 mod lifetimes;
@@ -11,4 +13,6 @@ mod live;
 mod messages;
 mod producers;
 mod reads;
+mod subscribing;
+mod subscriptions;
 mod support;

@@ -93,6 +93,25 @@ impl Store {
         Self::open(disk, clock, (options, Driver::Caller), limits)
     }
 
+    /// What a power cut at this moment would leave.
+    pub fn crash_copy(&self) -> Self {
+        let (clock, options) = (self.clock.clone(), self.options.clone());
+        Self::open(self.disk.crash(), clock, (options, Driver::Caller), self.limits)
+    }
+
+    /// Runs a future on a disk that may stop at any moment; nothing where it does not end.
+    pub fn attempt<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..50 {
+            if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+                return Some(value);
+            }
+            self.log.step();
+        }
+        None
+    }
+
     /// Runs a future to its end, committing whatever it waits for.
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);

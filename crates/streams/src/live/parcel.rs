@@ -10,7 +10,7 @@ use crate::sse::{Control, write_control, write_data};
 
 /// A data event, if there is data, and its control event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Frame {
+pub(super) struct Parcel {
     /// First byte of its data.
     pub start: Offset,
     /// What its control event says.
@@ -20,7 +20,7 @@ pub(super) struct Frame {
     data_len: usize,
 }
 
-impl Frame {
+impl Parcel {
     /// Encodes it.
     pub fn new(kind: Kind, start: Offset, body: &Body, control: Control, cursor: Cursor) -> Self {
         let mut events = Vec::new();

@@ -1,0 +1,237 @@
+//! Where a subscription is kept: its events, one JSON line each, in a reserved stream of the log.
+//!
+//! The stream is `__ds/subscriptions/<id>/<number>`. When it has grown long, the subscription is
+//! written anew to the next number and the old stream deleted. Opening takes the highest number
+//! that is complete: a crash in between leaves the old one, or both.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use highwater_log::Log;
+use highwater_log::error::LogResult;
+use highwater_log::ids::Offset;
+use highwater_log::lane::commit::Ticket;
+use highwater_log::request::{Append, Appended, Config, Create, Created, End};
+
+use super::state::{Event, Subscription};
+use crate::error::{Outcome, Problem};
+
+/// How the names of all journals begin.
+const PREFIX: &str = "__ds/subscriptions/";
+/// Bytes that a journal may have beyond twice what it began with, before it is written anew.
+const SLACK_BYTES: u64 = 64 << 10;
+/// Bytes of one append, about: far below what any log takes.
+const PIECE_BYTES: usize = 4 << 10;
+/// Bytes of one read.
+const READ_BYTES: u64 = 1 << 20;
+
+/// A subscription's journal.
+#[derive(Debug)]
+pub(super) struct Journal {
+    id: String,
+    number: u64,
+    bytes: u64,
+    first_bytes: u64,
+    /// The one before, until it is deleted.
+    old: Option<u64>,
+}
+
+/// Something staged: done when it is durable.
+#[derive(Debug)]
+#[must_use = "an event counts when it is durable"]
+pub(super) enum Staged {
+    /// Events.
+    Appended(Ticket<Appended>),
+    /// A journal.
+    Created(Ticket<Created>),
+}
+
+impl Future for Staged {
+    type Output = LogResult<()>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Appended(ticket) => Pin::new(ticket).poll(context).map_ok(|_| ()),
+            Self::Created(ticket) => Pin::new(ticket).poll(context).map_ok(|_| ()),
+        }
+    }
+}
+
+impl Journal {
+    /// Begins the journal of a new subscription.
+    ///
+    /// # Errors
+    /// What the log gives.
+    pub fn create(log: &Log, subscription: &Subscription) -> Outcome<(Self, Staged)> {
+        write_anew(log, subscription, 0)
+    }
+
+    /// Reads all subscriptions of a log. What a crash left of journals that were being written anew
+    /// is deleted.
+    ///
+    /// # Errors
+    /// What the log gives, and [`Problem::Damaged`].
+    pub fn load_all(log: &Log) -> Outcome<Vec<(Self, Subscription)>> {
+        let mut numbers: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for name in log.list(PREFIX, None, usize::MAX) {
+            let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.rsplit_once('/'));
+            let (id, number) = parts.ok_or_else(|| damaged(&name))?;
+            let number = number.parse().map_err(|_| damaged(&name))?;
+            numbers.entry(id.to_owned()).or_default().push(number);
+        }
+        let mut all = Vec::new();
+        for (id, numbers) in numbers {
+            let mut kept: Option<(Self, Subscription)> = None;
+            for number in numbers.into_iter().rev() {
+                if kept.is_none() {
+                    kept = Self::load(log, &id, number)?;
+                }
+                if kept.as_ref().is_none_or(|(journal, _)| journal.number != number) {
+                    delete(log, &id, number)?;
+                }
+            }
+            all.extend(kept);
+        }
+        Ok(all)
+    }
+
+    /// Reads the subscription again as it is kept.
+    ///
+    /// # Errors
+    /// What the log gives, and [`Problem::Damaged`].
+    pub fn reload(&self, log: &Log) -> Outcome<Subscription> {
+        let loaded = Self::load(log, &self.id, self.number)?;
+        loaded.map(|(_, subscription)| subscription).ok_or_else(|| damaged(&self.id))
+    }
+
+    /// Stages events that have happened to a subscription.
+    ///
+    /// # Errors
+    /// What the log gives; nothing of it counts then.
+    pub fn stage(
+        &mut self,
+        log: &Log,
+        subscription: &Subscription,
+        events: &[Event],
+    ) -> Outcome<Option<Staged>> {
+        if let Some(old) = self.old
+            && log.info(&name_of(&self.id, self.number)).is_some()
+        {
+            // The new one is durable. What cannot be deleted now is next time.
+            if delete(log, &self.id, old).is_ok() {
+                self.old = None;
+            }
+        }
+        if self.old.is_none() && self.bytes > 2 * self.first_bytes + SLACK_BYTES {
+            let (new, staged) = write_anew(log, subscription, self.number + 1)?;
+            *self = Self { old: Some(self.number), ..new };
+            return Ok(Some(staged));
+        }
+        let name = name_of(&self.id, self.number);
+        let mut last = None;
+        for piece in pieces(events) {
+            self.bytes += to_u64(piece.len());
+            last = Some(Staged::Appended(append(log, &name, piece.as_bytes())?));
+        }
+        Ok(last)
+    }
+
+    /// Names of the streams that it is, in the order in which they are to be deleted: an older one
+    /// that is left alone would come back.
+    pub fn names(&self) -> Vec<String> {
+        let old = self.old.map(|old| name_of(&self.id, old));
+        old.into_iter().chain([name_of(&self.id, self.number)]).collect()
+    }
+
+    fn load(log: &Log, id: &str, number: u64) -> Outcome<Option<(Self, Subscription)>> {
+        let name = name_of(id, number);
+        let bytes = read_all(log, &name)?;
+        let text = String::from_utf8(bytes).map_err(|_| damaged(&name))?;
+        let events: Result<Vec<Event>, _> = text.lines().map(serde_json::from_str).collect();
+        let events = events.map_err(|_| damaged(&name))?;
+        let Some(subscription) = Subscription::replay(&events) else { return Ok(None) };
+        if subscription.id != id {
+            return Err(damaged(&name));
+        }
+        let bytes = to_u64(text.len());
+        let first_bytes = to_u64(pieces(&subscription.snapshot()).iter().map(String::len).sum());
+        Ok(Some((Self { id: id.to_owned(), number, bytes, first_bytes, old: None }, subscription)))
+    }
+}
+
+/// Reads a whole stream.
+pub(super) fn read_all(log: &Log, name: &str) -> Outcome<Vec<u8>> {
+    let (mut bytes, mut at) = (Vec::new(), Offset(0));
+    loop {
+        let answer = log.read(name, at, READ_BYTES)?;
+        bytes.extend(answer.to_vec());
+        at = answer.next;
+        if at == answer.tail {
+            return Ok(bytes);
+        }
+    }
+}
+
+fn write_anew(log: &Log, subscription: &Subscription, number: u64) -> Outcome<(Journal, Staged)> {
+    let name = name_of(&subscription.id, number);
+    let pieces = pieces(&subscription.snapshot());
+    let config = Config::default();
+    let mut staged = None;
+    for piece in &pieces {
+        let payload = piece.as_bytes();
+        staged = Some(match staged {
+            None => {
+                let create = Create { name: &name, config: &config, payload, end: End::Open };
+                Staged::Created(log.create(&create)?)
+            }
+            // The last of a stream's records is durable after all others.
+            Some(_) => Staged::Appended(append(log, &name, payload)?),
+        });
+    }
+    let bytes = to_u64(pieces.iter().map(String::len).sum());
+    let id = subscription.id.clone();
+    let journal = Journal { id, number, bytes, first_bytes: bytes, old: None };
+    Ok((journal, staged.expect("a snapshot has events")))
+}
+
+fn append(log: &Log, name: &str, payload: &[u8]) -> Outcome<Ticket<Appended>> {
+    let (content_type, producer, sequence) = (None, None, None);
+    let append = Append { name, payload, end: End::Open, content_type, producer, sequence };
+    Ok(log.append(&append)?)
+}
+
+/// Nobody waits for it: what is left of it is deleted when the log is opened again.
+fn delete(log: &Log, id: &str, number: u64) -> Outcome<()> {
+    drop(log.delete(&name_of(id, number))?);
+    Ok(())
+}
+
+/// Writes events as lines, in pieces that a log takes at once.
+fn pieces(events: &[Event]) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    for event in events {
+        let line = serde_json::to_string(event).expect("text and numbers can be written as JSON");
+        let last = pieces.last_mut().expect("there is one from the start");
+        if last.is_empty() || last.len() + line.len() < PIECE_BYTES {
+            last.push_str(&line);
+            last.push('\n');
+        } else {
+            pieces.push(line + "\n");
+        }
+    }
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
+
+fn name_of(id: &str, number: u64) -> String {
+    format!("{PREFIX}{id}/{number:016}")
+}
+
+fn damaged(name: &str) -> Problem {
+    Problem::Damaged(format!("the journal {name} cannot be read"))
+}
+
+fn to_u64(len: usize) -> u64 {
+    u64::try_from(len).expect("lengths have 64 bits at most")
+}

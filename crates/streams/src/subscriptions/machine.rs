@@ -1,0 +1,346 @@
+//! Decides what happens to a subscription: each function takes what came in, changes the
+//! subscription, and adds the events that it was changed by. No clock, no log, no network.
+//!
+//! A function that refuses has changed nothing.
+
+use highwater_log::ids::Offset;
+
+use super::config::{Delivery, bad};
+use super::refusal::Refusal;
+use super::state::{Event, Phase, Subscription};
+
+/// First delay before something is tried again, milliseconds.
+const FIRST_RETRY_MS: u64 = 1_000;
+/// Longest delay, milliseconds.
+const LONGEST_RETRY_MS: u64 = 60_000;
+/// A delay is longer or shorter by so many of its hundredths at most.
+const JITTER_PERCENT: u64 = 20;
+
+/// What the world gives to a decision, and what becomes of it.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// Milliseconds since 1970.
+    pub now_ms: u64,
+    /// An id that no wake has had.
+    pub wake_id: String,
+    /// Randomness for jitter.
+    pub random: u64,
+    /// What the subscription was changed by, in order.
+    pub events: Vec<Event>,
+}
+
+/// Which wake a request means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WakeRef {
+    /// Its generation.
+    pub generation: u64,
+    /// Its id.
+    pub wake_id: String,
+}
+
+/// A webhook that was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// Its wake.
+    pub wake: WakeRef,
+    /// Failed attempts before.
+    pub attempt: u32,
+    /// The tails that it had.
+    pub tails: Vec<(String, Offset)>,
+}
+
+/// What became of a webhook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivered {
+    /// Answered `{"done":true}`.
+    Done,
+    /// Answered with success: its receiver works on it.
+    Accepted,
+    /// Anything else.
+    Failed,
+}
+
+/// Whether a worker is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// It is.
+    Done,
+    /// It goes on: its lease begins anew.
+    GoesOn,
+}
+
+/// What is to be done for a subscription now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Send its webhook.
+    Deliver {
+        /// Failed attempts before.
+        attempt: u32,
+    },
+    /// Write its wake event.
+    Announce {
+        /// Failed attempts before.
+        attempt: u32,
+    },
+}
+
+impl Subscription {
+    /// When it is to be looked at again, milliseconds since 1970.
+    pub fn due_ms(&self) -> Option<u64> {
+        match &self.phase {
+            Phase::Idle => None,
+            Phase::Delivering { until_ms, .. } | Phase::Leased { until_ms, .. } => Some(*until_ms),
+            Phase::Retrying { next_ms, .. } => Some(*next_ms),
+            Phase::Waiting { announce_ms, .. } => announce_ms.filter(|_| !self.in_flight),
+        }
+    }
+
+    /// Lets time pass: ends leases, begins wakes, sends again.
+    pub fn tick(&mut self, turn: &mut Turn) {
+        match &self.phase {
+            Phase::Delivering { until_ms, .. } | Phase::Leased { until_ms, .. }
+                if *until_ms <= turn.now_ms =>
+            {
+                self.enter(Phase::Idle, turn);
+            }
+            Phase::Retrying { next_ms, wake_id, attempt } if *next_ms <= turn.now_ms => {
+                let next = if self.pending.is_empty() {
+                    Phase::Idle
+                } else {
+                    Phase::Delivering {
+                        wake_id: wake_id.clone(),
+                        attempt: *attempt,
+                        until_ms: self.lease_end(turn),
+                    }
+                };
+                self.enter(next, turn);
+            }
+            _ => {}
+        }
+        self.wake_if_pending(turn);
+    }
+
+    /// Takes what is to be done now, once.
+    pub fn take_task(&mut self, turn: &Turn) -> Option<Task> {
+        if self.in_flight {
+            return None;
+        }
+        let task = match &self.phase {
+            Phase::Delivering { attempt, .. } => Task::Deliver { attempt: *attempt },
+            Phase::Waiting { announce_ms: Some(at_ms), attempt, .. } if *at_ms <= turn.now_ms => {
+                Task::Announce { attempt: *attempt }
+            }
+            _ => return None,
+        };
+        self.in_flight = true;
+        Some(task)
+    }
+
+    /// A restart has cut off what was on its way: it is tried again, as late as the schedule says.
+    pub fn resume(&mut self, turn: &mut Turn) {
+        if let Phase::Delivering { wake_id, attempt, .. } = &self.phase {
+            let next = Phase::Retrying {
+                wake_id: wake_id.clone(),
+                attempt: *attempt,
+                next_ms: turn.now_ms + delay_ms(*attempt, turn.random),
+            };
+            self.enter(next, turn);
+        }
+    }
+
+    /// Takes the outcome of a webhook; one of an earlier attempt or wake means nothing any more.
+    pub fn delivered(&mut self, sent: &Sent, outcome: Delivered, turn: &mut Turn) {
+        let Phase::Delivering { wake_id, attempt, until_ms } = &self.phase else { return };
+        if *attempt != sent.attempt || self.wake().as_ref() != Some(&sent.wake) {
+            return;
+        }
+        let (wake_id, attempt) = (wake_id.clone(), *attempt);
+        match outcome {
+            Delivered::Done => {
+                self.acknowledge(&sent.tails, turn);
+                self.enter(Phase::Idle, turn);
+                self.wake_if_pending(turn);
+            }
+            Delivered::Accepted => {
+                let next = Phase::Leased { wake_id, holder: None, until_ms: *until_ms };
+                self.enter(next, turn);
+            }
+            Delivered::Failed => {
+                let next_ms = turn.now_ms + delay_ms(attempt, turn.random);
+                let attempt = attempt.saturating_add(1);
+                self.enter(Phase::Retrying { wake_id, attempt, next_ms }, turn);
+            }
+        }
+    }
+
+    /// Takes the outcome of writing the wake event.
+    pub fn announced(&mut self, wake: &WakeRef, is_written: Result<(), ()>, turn: &mut Turn) {
+        let Phase::Waiting { wake_id, attempt, .. } = &self.phase else { return };
+        if self.wake().as_ref() != Some(wake) {
+            return;
+        }
+        let (wake_id, attempt) = (wake_id.clone(), *attempt);
+        let next = match is_written {
+            Ok(()) => Phase::Waiting { wake_id, announce_ms: None, attempt: 0 },
+            Err(()) => Phase::Waiting {
+                wake_id,
+                announce_ms: Some(turn.now_ms + delay_ms(attempt, turn.random)),
+                attempt: attempt.saturating_add(1),
+            },
+        };
+        self.enter(next, turn);
+    }
+
+    /// Takes acknowledgements of whoever works on a wake; gives whether another wake follows.
+    ///
+    /// # Errors
+    /// [`Refusal::Fenced`], and [`Refusal::BadRequest`] for an offset that its stream does not
+    /// have.
+    pub fn ack(
+        &mut self,
+        wake: &WakeRef,
+        acks: &[(String, Offset)],
+        progress: Progress,
+        turn: &mut Turn,
+    ) -> Result<bool, Refusal> {
+        self.check_wake(wake, turn)?;
+        let is_beyond = |(path, offset): &(String, Offset)| {
+            self.links.get(path).is_some_and(|link| *offset > link.tail)
+        };
+        if let Some((path, _)) = acks.iter().find(|ack| is_beyond(ack)) {
+            return Err(bad(&format!("the offset is beyond the tail of {path}")));
+        }
+        self.acknowledge(acks, turn);
+        if progress == Progress::Done {
+            self.enter(Phase::Idle, turn);
+            let has_more = !self.pending.is_empty();
+            self.wake_if_pending(turn);
+            return Ok(has_more);
+        }
+        let until_ms = self.lease_end(turn);
+        let next = match self.phase.clone() {
+            // Its receiver calls back before it answers.
+            Phase::Delivering { wake_id, attempt, .. } => {
+                Phase::Delivering { wake_id, attempt, until_ms }
+            }
+            Phase::Leased { wake_id, holder, .. } => Phase::Leased { wake_id, holder, until_ms },
+            // The webhook seemed to fail, but somebody works on it.
+            other => {
+                let wake_id = other.wake_id().unwrap_or_default().to_owned();
+                Phase::Leased { wake_id, holder: None, until_ms }
+            }
+        };
+        let in_flight = self.in_flight;
+        self.enter(next, turn);
+        self.in_flight = in_flight;
+        Ok(false)
+    }
+
+    /// Gives a wake to a worker.
+    ///
+    /// # Errors
+    /// [`Refusal::AlreadyClaimed`], [`Refusal::NothingPending`], [`Refusal::WrongType`].
+    pub fn claim(&mut self, worker: &str, turn: &mut Turn) -> Result<(), Refusal> {
+        if !matches!(self.config.delivery, Delivery::PullWake { .. }) {
+            return Err(Refusal::WrongType("pull-wake"));
+        }
+        let wake_id = match &self.phase {
+            Phase::Waiting { wake_id, .. } => wake_id.clone(),
+            Phase::Leased { holder, until_ms, .. } if *until_ms > turn.now_ms => {
+                let holder = holder.clone().unwrap_or_default();
+                return Err(Refusal::AlreadyClaimed { holder, generation: self.generation });
+            }
+            _ if self.pending.is_empty() => return Err(Refusal::NothingPending),
+            _ => {
+                self.generation += 1;
+                turn.wake_id.clone()
+            }
+        };
+        let until_ms = self.lease_end(turn);
+        let holder = Some(worker.to_owned());
+        self.enter(Phase::Leased { wake_id, holder, until_ms }, turn);
+        Ok(())
+    }
+
+    /// Gives a wake back that was not worked on; what is pending wakes again.
+    ///
+    /// # Errors
+    /// [`Refusal::Fenced`].
+    pub fn release(&mut self, wake: &WakeRef, turn: &mut Turn) -> Result<(), Refusal> {
+        self.check_wake(wake, turn)?;
+        self.enter(Phase::Idle, turn);
+        self.wake_if_pending(turn);
+        Ok(())
+    }
+
+    /// The wake under way, where there is one.
+    pub fn wake(&self) -> Option<WakeRef> {
+        let wake_id = self.phase.wake_id()?.to_owned();
+        Some(WakeRef { generation: self.generation, wake_id })
+    }
+
+    fn check_wake(&self, wake: &WakeRef, turn: &Turn) -> Result<(), Refusal> {
+        let is_live = match &self.phase {
+            Phase::Idle | Phase::Waiting { .. } => false,
+            Phase::Delivering { until_ms, .. } | Phase::Leased { until_ms, .. } => {
+                *until_ms > turn.now_ms
+            }
+            Phase::Retrying { .. } => true,
+        };
+        if is_live && self.wake().as_ref() == Some(wake) { Ok(()) } else { Err(Refusal::Fenced) }
+    }
+
+    /// Moves cursors, never back; what is not followed is not looked at.
+    fn acknowledge(&mut self, acks: &[(String, Offset)], turn: &mut Turn) {
+        for (path, offset) in acks {
+            let Some(link) = self.links.get(path) else { continue };
+            let Some(stream) = link.stream else { continue };
+            if *offset > link.acked && *offset <= link.tail {
+                let (path, stream, acked) = (path.clone(), stream.0, offset.0);
+                self.record(Event::Acked { path, stream, acked }, turn);
+            }
+        }
+    }
+
+    fn wake_if_pending(&mut self, turn: &mut Turn) {
+        if self.phase != Phase::Idle || self.pending.is_empty() {
+            return;
+        }
+        self.generation += 1;
+        let wake_id = turn.wake_id.clone();
+        let phase = match &self.config.delivery {
+            Delivery::Webhook { .. } => {
+                Phase::Delivering { wake_id, attempt: 0, until_ms: self.lease_end(turn) }
+            }
+            Delivery::PullWake { .. } => {
+                Phase::Waiting { wake_id, announce_ms: Some(turn.now_ms), attempt: 0 }
+            }
+        };
+        self.enter(phase, turn);
+    }
+
+    fn lease_end(&self, turn: &Turn) -> u64 {
+        turn.now_ms.saturating_add(self.config.lease_ttl_ms)
+    }
+
+    fn enter(&mut self, phase: Phase, turn: &mut Turn) {
+        self.record(Event::Wake { generation: self.generation, phase }, turn);
+    }
+
+    fn record(&mut self, event: Event, turn: &mut Turn) {
+        self.apply(&event);
+        turn.events.push(event);
+    }
+}
+
+/// Delay after so many failed attempts: doubling, with jitter, bounded.
+fn delay_ms(attempt: u32, random: u64) -> u64 {
+    let doubled = FIRST_RETRY_MS.saturating_mul(1_u64.checked_shl(attempt).unwrap_or(u64::MAX));
+    let base = doubled.min(LONGEST_RETRY_MS);
+    let percent = 100 - JITTER_PERCENT + random % (2 * JITTER_PERCENT + 1);
+    (base * percent / 100).min(LONGEST_RETRY_MS)
+}
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;

@@ -1,0 +1,274 @@
+//! Requests about subscriptions: each is durable when its answer is given.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use highwater_log::error::{LogError, Rejection};
+use serde_json::Value;
+
+use super::config::{Config, bad};
+use super::hub::{Entry, Subscriptions};
+use super::journal::{Journal, Staged};
+use super::keys::Claims;
+use super::machine::WakeRef;
+use super::refusal::Refusal;
+use super::state::{Event, Subscription};
+use super::wire;
+use crate::error::{Outcome, Problem};
+
+/// How long a token means something, seconds; a wake that is over fences it earlier.
+const TOKEN_LIFE_S: u64 = 7 * 24 * 3600;
+/// Longest id, bytes.
+const MOST_ID: usize = 256;
+
+impl Subscriptions {
+    /// Makes a subscription, or confirms that it is there: body of the answer, and whether it is
+    /// new. `root` is the URL of the stream root as the client used it.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn put(&self, id: &str, body: &[u8], root: &str) -> Result<(Value, bool), Refusal> {
+        let config = Config::parse(body, self.settings.policy)?;
+        if id.is_empty() || id.len() > MOST_ID || id.contains('/') {
+            return Err(bad("an id has 1 to 256 bytes and no slash"));
+        }
+        if config.streams.len() > self.settings.limits.links {
+            return Err(bad("it names too many streams"));
+        }
+        let (entry, staged, is_new) = self.stage_put(id, config, root)?;
+        if let Some(staged) = staged {
+            staged.await.map_err(Problem::from)?;
+        }
+        let held = entry.lock();
+        Ok((wire::subscription(&held.subscription, &self.settings.keys, root), is_new))
+    }
+
+    /// Tells what a subscription is.
+    ///
+    /// # Errors
+    /// [`Refusal::NotFound`].
+    pub fn get(&self, id: &str, root: &str) -> Result<Value, Refusal> {
+        self.settle();
+        let entry = self.entry(id)?;
+        let held = entry.lock();
+        Ok(wire::subscription(&held.subscription, &self.settings.keys, root))
+    }
+
+    /// Deletes a subscription: what is under way for it fails from now on.
+    ///
+    /// # Errors
+    /// [`Refusal::NotFound`], and what the log gives.
+    pub async fn delete(&self, id: &str) -> Result<(), Refusal> {
+        let entry = self.entry(id)?;
+        let names = {
+            let mut held = entry.lock();
+            if held.is_deleted {
+                return Err(Refusal::NotFound);
+            }
+            held.is_deleted = true;
+            held.journal.names()
+        };
+        for name in names {
+            if let Err(problem) = self.delete_journal(&name).await {
+                entry.lock().is_deleted = false;
+                return Err(problem.into());
+            }
+        }
+        let mut inner = self.lock();
+        inner.entries.remove(id);
+        inner.due.remove(id);
+        self.count.store(inner.entries.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Follows streams by name, from their tails on.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn add_streams(&self, id: &str, body: &[u8]) -> Result<(), Refusal> {
+        let names = wire::streams(body)?;
+        self.settle();
+        let most = self.settings.limits.links;
+        self.change(id, |entry, subscription, turn| {
+            if subscription.links.len() + names.len() > most {
+                return Err(bad("it follows too many streams"));
+            }
+            for name in &names {
+                let event = self.link_by_name(entry, subscription, name);
+                subscription.apply(&event);
+                turn.events.push(event);
+                self.observe(subscription, name);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Follows a stream no more by name; it may be followed by pattern still.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn remove_stream(&self, id: &str, path: &str) -> Result<(), Refusal> {
+        let name = super::config::name(path)?;
+        self.change(id, |entry, subscription, turn| {
+            let Some(link) = subscription.links.get(&name).filter(|link| link.is_explicit) else {
+                return Ok(());
+            };
+            let event = if entry.matches(&name) {
+                Event::Linked {
+                    path: name.clone(),
+                    stream: link.stream.map(|stream| stream.0),
+                    acked: link.acked.0,
+                    explicit: false,
+                    glob: true,
+                }
+            } else {
+                Event::Unlinked { path: name.clone() }
+            };
+            subscription.apply(&event);
+            turn.events.push(event);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Takes a callback of a webhook's receiver, or an ack of a worker: gives whether another wake
+    /// follows.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn ack(&self, id: &str, token: Option<&str>, body: &[u8]) -> Result<bool, Refusal> {
+        self.entry(id)?;
+        let report = wire::report(body)?;
+        self.settle();
+        self.change(id, |_, subscription, turn| {
+            self.check_token(subscription, token, &report.wake)?;
+            subscription.ack(&report.wake, &report.acks, report.progress, turn)
+        })
+        .await
+    }
+
+    /// Gives the wake under way to a worker: body of the answer.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn claim(&self, id: &str, body: &[u8]) -> Result<Value, Refusal> {
+        self.entry(id)?;
+        let worker = wire::worker(body)?;
+        self.settle();
+        self.change(id, |_, subscription, turn| {
+            subscription.claim(&worker, turn)?;
+            let wake = subscription.wake().expect("a claim has a wake");
+            Ok(serde_json::json!({
+                "wake_id": wake.wake_id,
+                "generation": wake.generation,
+                "token": self.token(subscription),
+                "streams": wire::wake_streams(subscription, &wire::tails(subscription)),
+                "lease_ttl_ms": subscription.config.lease_ttl_ms,
+            }))
+        })
+        .await
+    }
+
+    /// Takes a wake back from a worker that does not work on it.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn release(&self, id: &str, token: Option<&str>, body: &[u8]) -> Result<(), Refusal> {
+        self.entry(id)?;
+        let report = wire::report(body)?;
+        self.settle();
+        self.change(id, |_, subscription, turn| {
+            self.check_token(subscription, token, &report.wake)?;
+            subscription.release(&report.wake, turn)
+        })
+        .await
+    }
+
+    /// Gives the public keys.
+    pub fn jwks(&self) -> Value {
+        self.settings.keys.jwks()
+    }
+
+    /// Makes the token of the wake under way.
+    pub(super) fn token(&self, subscription: &Subscription) -> String {
+        self.settings.keys.token(&Claims {
+            sub: subscription.id.clone(),
+            inc: subscription.incarnation,
+            generation: subscription.generation,
+            exp: self.now_ms() / 1000 + TOKEN_LIFE_S,
+        })
+    }
+
+    fn check_token(
+        &self,
+        subscription: &Subscription,
+        token: Option<&str>,
+        wake: &WakeRef,
+    ) -> Result<(), Refusal> {
+        let token = token.ok_or(Refusal::Unauthorized)?;
+        let claims = self.settings.keys.claims(token, self.now_ms() / 1000);
+        let claims = claims.filter(|claims| claims.sub == subscription.id);
+        let claims = claims.ok_or(Refusal::Unauthorized)?;
+        let is_current = claims.inc == subscription.incarnation
+            && claims.generation == subscription.generation
+            && claims.generation == wake.generation;
+        if is_current { Ok(()) } else { Err(Refusal::Fenced) }
+    }
+
+    async fn delete_journal(&self, name: &str) -> Outcome<()> {
+        match self.streams.log.delete(name) {
+            Ok(ticket) => Ok(ticket.await?),
+            Err(LogError::Rejected(Rejection::NotFound)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn stage_put(
+        &self,
+        id: &str,
+        config: Config,
+        root: &str,
+    ) -> Result<(Arc<Entry>, Option<Staged>, bool), Refusal> {
+        let mut inner = self.lock();
+        if let Some(entry) = inner.entries.get(id).cloned() {
+            drop(inner);
+            let ((), staged) = self.stage_change(id, &entry, |_, subscription, turn| {
+                if subscription.config != config {
+                    return Err(Refusal::Exists);
+                }
+                // Also when nothing changes: it is durable only behind what made it.
+                let event = Event::Root { root: root.to_owned() };
+                subscription.apply(&event);
+                turn.events.push(event);
+                Ok(())
+            })?;
+            return Ok((entry, staged, false));
+        }
+        if inner.entries.len() >= self.settings.limits.subscriptions {
+            let limit = self.settings.limits.subscriptions;
+            return Err(Problem::Full(format!("{limit} subscriptions are the limit")).into());
+        }
+        let created = Event::Created {
+            id: id.to_owned(),
+            incarnation: self.new_turn().random,
+            created_ms: self.now_ms(),
+            root: root.to_owned(),
+            config,
+        };
+        let mut subscription = Subscription::replay(&[created, Event::Complete])
+            .expect("what is created and complete is a subscription");
+        // Appends are noted from here on, and looked at when the links stand.
+        self.count.store(inner.entries.len() + 1, Ordering::Release);
+        let made = self.link_all(&mut subscription).and_then(|()| {
+            let (journal, staged) = Journal::create(&self.streams.log, &subscription)?;
+            Ok((Arc::new(Entry::new(subscription, journal)), staged))
+        });
+        if let Ok((entry, _)) = &made {
+            inner.entries.insert(id.to_owned(), Arc::clone(entry));
+        }
+        self.count.store(inner.entries.len(), Ordering::Release);
+        let (entry, staged) = made?;
+        Ok((entry, Some(staged), true))
+    }
+}

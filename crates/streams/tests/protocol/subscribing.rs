@@ -1,0 +1,149 @@
+//! Subscriptions on a simulated disk, and short ways to ask for things.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
+use highwater_disk::Rng as _;
+use highwater_disk::sim::SimRng;
+use highwater_streams::subscriptions::keys::Entropy;
+use highwater_streams::subscriptions::url_policy::UrlPolicy;
+use highwater_streams::subscriptions::{
+    Delivered, Refusal, Settings, SubscriptionLimits, Subscriptions, Webhook, open_keys,
+};
+use serde_json::Value;
+
+use crate::support::*;
+
+pub const ROOT: &str = "http://127.0.0.1:4437/v1/stream";
+
+/// Entropy that is none.
+#[derive(Debug)]
+struct Seeded(AtomicU64);
+
+impl Entropy for Seeded {
+    fn fill(&self, bytes: &mut [u8]) {
+        let mut random = SimRng::new(self.0.fetch_add(1, Ordering::Relaxed));
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&random.next_u64().to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+/// A store and its subscriptions.
+pub struct Subs {
+    pub store: Store,
+    pub subs: Arc<Subscriptions>,
+    entropy: Arc<Seeded>,
+}
+
+impl Subs {
+    pub fn new(seed: u64) -> Self {
+        Self::open(Store::new(seed), Arc::new(Seeded(AtomicU64::new(seed << 20))))
+    }
+
+    fn open(store: Store, entropy: Arc<Seeded>) -> Self {
+        let keys = store.run(open_keys(&store.log, &*entropy)).unwrap();
+        let settings = Settings {
+            keys,
+            entropy: Arc::<Seeded>::clone(&entropy),
+            policy: UrlPolicy::Production,
+            limits: SubscriptionLimits { subscriptions: 4, links: 8 },
+        };
+        let subs = Subscriptions::open(store.streams.clone(), settings).unwrap();
+        Self { store, subs, entropy }
+    }
+
+    /// Cuts the power, and opens what is left.
+    pub fn crash(self) -> Self {
+        drop(self.subs);
+        Self::open(self.store.crash(), self.entropy)
+    }
+
+    /// What a power cut at this moment would leave.
+    pub fn crash_copy(&self) -> Self {
+        Self::open(self.store.crash_copy(), Arc::clone(&self.entropy))
+    }
+
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.store.run(future)
+    }
+
+    pub fn put(&self, id: &str, body: &Value) -> Result<(Value, bool), Refusal> {
+        self.run(self.subs.put(id, body.to_string().as_bytes(), ROOT))
+    }
+
+    pub fn get(&self, id: &str) -> Value {
+        self.subs.get(id, ROOT).unwrap()
+    }
+
+    pub fn ack(&self, id: &str, token: Option<&str>, body: &Value) -> Result<bool, Refusal> {
+        self.run(self.subs.ack(id, token, body.to_string().as_bytes()))
+    }
+
+    /// Drives until nothing is due now.
+    pub fn turn(&self) -> Vec<Webhook> {
+        let mut webhooks = Vec::new();
+        for _ in 0..100 {
+            webhooks.extend(self.run(self.subs.turn()).unwrap());
+            let now_ms = highwater_disk::Clock::wall(&self.store.clock).as_millis();
+            if self.subs.due_ms().is_none_or(|due_ms| u128::from(due_ms) > now_ms) {
+                return webhooks;
+            }
+        }
+        panic!("it is never done");
+    }
+
+    pub fn put_stream(&self, name: &str, body: &str) {
+        self.store.put(name, &create(JSON, body)).unwrap();
+    }
+
+    pub fn post_stream(&self, name: &str, body: &str) {
+        self.store.post(name, &append(JSON, body)).unwrap();
+    }
+
+    /// All messages of a stream.
+    pub fn messages(&self, name: &str) -> Vec<Value> {
+        let chunks = self.store.chunks(name);
+        let read = |chunk: &String| serde_json::from_str::<Vec<Value>>(chunk).unwrap();
+        chunks.iter().flat_map(read).collect()
+    }
+
+    /// Appends; gives whether it was acknowledged.
+    pub fn try_post(&self, name: &str, body: &str) -> bool {
+        let (path, request) = (path(name), append(JSON, body));
+        self.store.attempt(self.store.streams.append(&path, &request)).is_some_and(|r| r.is_ok())
+    }
+
+    pub fn try_turn(&self) -> Option<Vec<Webhook>> {
+        self.store.attempt(self.subs.turn())?.ok()
+    }
+
+    pub fn try_delivered(&self, webhook: &Webhook, outcome: Delivered) -> bool {
+        self.store.attempt(self.subs.delivered(webhook, outcome)).is_some_and(|r| r.is_ok())
+    }
+
+    /// Checks a webhook's signature as a receiver does.
+    pub fn verify(&self, webhook: &Webhook) {
+        let header = webhook.headers.iter().find(|(name, _)| *name == "webhook-signature").unwrap();
+        let rest = header.1.strip_prefix("t=").unwrap();
+        let (seconds, rest) = rest.split_once(",kid=").unwrap();
+        let (kid, signature) = rest.split_once(",ed25519=").unwrap();
+        let jwks = self.subs.jwks();
+        let keys = jwks["keys"].as_array().unwrap();
+        let key = keys.iter().find(|key| key["kid"] == kid).unwrap();
+        let public = URL_SAFE_NO_PAD.decode(key["x"].as_str().unwrap()).unwrap();
+        let public = VerifyingKey::from_bytes(&public.try_into().unwrap()).unwrap();
+        let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
+        let signature = Signature::from_slice(&signature).unwrap();
+        let message = [seconds.as_bytes(), b".", &webhook.body].concat();
+        public.verify(&message, &signature).unwrap();
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what is given is an answer at hand")]
+pub fn refusal<T: std::fmt::Debug>(answer: Result<T, Refusal>) -> &'static str {
+    answer.as_ref().map_err(Refusal::code).expect_err("it went through")
+}
