@@ -144,6 +144,9 @@ impl Follower {
                 return Ok(Some(chunk));
             }
             let mut state = self.hub.lock();
+            if let Some(problem) = state.ended.clone() {
+                return Err(problem);
+            }
             self.hub.watch(&mut state, &self.streams.log, chunk.next);
             if state.version == self.seen {
                 return Ok(None);
@@ -221,6 +224,10 @@ impl Follower {
             return Ok(Some(self.give(&piece.parcel)));
         }
         let mut state = self.hub.lock();
+        if let Some(problem) = state.ended.clone() {
+            drop(state);
+            return self.end(problem).map(Some);
+        }
         if state.version == self.seen {
             self.next_no = state.attach(self.position);
             self.hub.watch(&mut state, &self.streams.log, piece.tail);

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Wake, Waker};
 
 use highwater_log::Log;
+use highwater_log::error::LogError;
 use highwater_log::ids::{Offset, StreamId};
 use highwater_log::lane::waiters::Waiter;
 
@@ -137,7 +138,11 @@ impl Hub {
         match log.watch(self.path.as_str(), tail, waiter) {
             Ok(true) => state.is_watched = true,
             // It has moved already, or the stream is gone: the next look shows which.
-            Ok(false) | Err(_) => state.note_news(),
+            Ok(false) | Err(LogError::Rejected(_)) => state.note_news(),
+            Err(error) => {
+                state.ended = Some(error.into());
+                state.note_news();
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use highwater_disk::sim::{Fault, OperationKind};
 use highwater_log::ids::Offset;
 use highwater_streams::cursor::Cursor;
 use highwater_streams::error::Problem;
@@ -209,6 +210,33 @@ fn a_fork_gives_its_inheritance_at_once_and_is_not_woken_by_its_source() {
     store.post("f", &append(TEXT, "own")).unwrap();
     assert!(woken.take());
     assert_eq!(data(&event(&mut follower)), "own");
+}
+
+/// I10: whoever waits on a log that fails is told, and what was durable is still given.
+#[test]
+fn a_log_that_fails_ends_who_waits_on_it() {
+    let store = Store::new(214);
+    store.put("a", &create(JSON, "[1]")).unwrap();
+    let mut followers: Vec<Follower> = (0..3).map(|_| follow(&store, "a", Place::Now)).collect();
+    let woken: Vec<Arc<Woken>> = (0..3).map(|_| Arc::default()).collect();
+    let mut poll = follow(&store, "a", Place::Now);
+    assert_eq!(poll.try_chunk().unwrap(), None);
+    for (follower, woken) in followers.iter_mut().zip(&woken) {
+        event(follower);
+        assert_eq!(follower.try_next().unwrap(), Next::Wait);
+        assert!(!wait(follower, woken));
+    }
+    store.disk.fail_next(OperationKind::SyncData, 1, Fault::FailedBarrierDropsPages);
+    assert_eq!(code(store.post("a", &append(JSON, "2"))), "LOG_FAILED");
+    assert!(woken.iter().any(|woken| woken.take()));
+    let fails = |follower: &mut Follower| code(follower.try_next());
+    assert_eq!(fails(&mut followers[0]), "LOG_FAILED");
+    assert!(woken[1].take() && woken[2].take());
+    assert_eq!(fails(&mut followers[1]), "LOG_FAILED");
+    assert_eq!(code(poll.try_chunk()), "LOG_FAILED");
+    let mut late = follow(&store, "a", Place::Start);
+    assert_eq!(data(&event(&mut late)), "[1]");
+    assert_eq!(code(late.try_next()), "LOG_FAILED");
 }
 
 /// Point 39: an event names its offset as an answer's header does.
