@@ -4,7 +4,7 @@
 //! One function for each structure. Random bytes seldom have a right checksum, so each function
 //! decodes its input as it is, and then once more with magic, version and checksums put right; the
 //! constants here say a second time where those stand. `cargo +nightly fuzz run NAME` searches for
-//! inputs; `crates/log/tests/claims/formats.rs` replays the kept ones in every test run.
+//! inputs; `crates/log/tests/engine/formats.rs` replays the kept ones in every test run.
 
 use highwater_log::format::extension::Extensions;
 use highwater_log::format::frame::FrameHeader;
@@ -13,7 +13,7 @@ use highwater_log::format::manifest::Manifest;
 use highwater_log::format::record::{NewRecord, RecordRef, Records, Verify};
 use highwater_log::format::segment::SegmentHeader;
 use highwater_log::format::snapshot::{
-    Entry, Part, SnapshotHeader, SnapshotReader, SnapshotWriter, read_snapshot,
+    Entry, SectionHeader, SectionWriter, SnapshotHeader, read_section,
 };
 use highwater_log::format::superblock::{SuperBlock, choose};
 
@@ -39,9 +39,8 @@ const SUPER_CRC_AT: usize = 68;
 const LABEL_CRC_AT: usize = 32;
 const MANIFEST_BODY_CRC_AT: usize = 44;
 const MANIFEST_CRC_AT: usize = 48;
-const SNAPSHOT_CRC_AT: usize = 52;
-const SNAPSHOT_FIELDS_LEN: usize = 56;
-const BLOCK_HEAD_LEN: usize = 12;
+const SNAPSHOT_CRC_AT: usize = 40;
+const SECTION_BODY_LEN_AT: usize = 4;
 
 /// Decodes the first block of a segment.
 pub fn segment(data: &[u8]) {
@@ -167,74 +166,36 @@ pub fn manifest(data: &[u8]) {
     }
 }
 
-/// Decodes a snapshot file: the 56 bytes of its header, then its blocks without an end.
+/// Decodes a snapshot file: the 44 bytes of its header, then one section.
 pub fn snapshot(data: &[u8]) {
-    whole_snapshot(data);
-    let fields = &data[..data.len().min(SNAPSHOT_FIELDS_LEN)];
-    let mut file = sealed(fields, *b"HWTABL\0\x01", SNAPSHOT_CRC_AT);
-    let mut chain = u32_at(&file, SNAPSHOT_CRC_AT);
-    let mut entries = 0;
-    let mut rest = data.get(SNAPSHOT_FIELDS_LEN..).unwrap_or_default();
-    while rest.len() > BLOCK_HEAD_LEN {
-        let len = usize::try_from(u32_at(rest, 0)).unwrap_or(usize::MAX);
-        let count = u32_at(rest, 4);
-        let body = &rest[BLOCK_HEAD_LEN..][..len.min(rest.len() - BLOCK_HEAD_LEN)];
-        chain = push_block(&mut file, chain, count, body);
-        entries += u64::from(count);
-        rest = &rest[BLOCK_HEAD_LEN + body.len()..];
+    let (header, section) = data.split_at(data.len().min(BLOCK));
+    whole_snapshot(header, section);
+    let (fields, section) = data.split_at(data.len().min(SNAPSHOT_CRC_AT + 4));
+    let header = sealed(fields, *b"HWTABL\0\x01", SNAPSHOT_CRC_AT);
+    let chain = u32_at(&header, SNAPSHOT_CRC_AT);
+    let mut section = section.to_vec();
+    if let Some(body_len) = section.len().checked_sub(SectionHeader::LEN) {
+        let body_len = u32::try_from(body_len).expect("inputs are shorter than 4 GiB");
+        put(&mut section, SECTION_BODY_LEN_AT, &body_len.to_le_bytes());
+        let crc = crc32c::crc32c_append(chain, &section[4..]);
+        put(&mut section, 0, &crc.to_le_bytes());
     }
-    let len = (file.len() + BLOCK_HEAD_LEN + 16).next_multiple_of(BLOCK);
-    let file_len = u64::try_from(len).expect("files of 64 bits");
-    push_block(&mut file, chain, 0, &[entries.to_le_bytes(), file_len.to_le_bytes()].concat());
-    file.resize(len, 0);
-    whole_snapshot(&file);
+    whole_snapshot(&header, &section);
 }
 
-/// Appends a block with a right checksum, which it returns.
-fn push_block(file: &mut Vec<u8>, chain: u32, entries: u32, body: &[u8]) -> u32 {
-    let len = u32::try_from(body.len()).expect("inputs are shorter than 4 GiB");
-    let head = [len.to_le_bytes(), entries.to_le_bytes()].concat();
-    let crc = crc32c::crc32c_append(crc32c::crc32c_append(chain, &head), body);
-    file.extend_from_slice(&head);
-    file.extend_from_slice(&crc.to_le_bytes());
-    file.extend_from_slice(body);
-    crc
-}
-
-/// Reads a file as a whole and in pieces, and writes it again.
-fn whole_snapshot(file: &[u8]) {
-    let mut again = Vec::new();
-    let Ok(header) = SnapshotHeader::decode(file.get(..BLOCK).unwrap_or(file)) else { return };
-    let mut writer = SnapshotWriter::new(&header, &mut again);
-    let mut count = 0;
-    let read = read_snapshot(file, |entry| {
-        count += 1;
-        writer.push(&entry, &mut again).expect("it was decoded");
+/// Reads a header and a section, and writes them again.
+fn whole_snapshot(header: &[u8], section: &[u8]) {
+    let Ok((decoded, chain)) = SnapshotHeader::decode(header) else { return };
+    assert_eq!((decoded.encode().0[..].to_vec(), decoded.encode().1), (header.to_vec(), chain));
+    let mut writer = SectionWriter::default();
+    let read = read_section(section, chain, |entry| {
+        writer.push(&entry).expect("it was decoded");
+        Ok(())
     });
-    let Ok((_, summary)) = read else { return };
-    assert_eq!(summary.entries, count);
-    assert_eq!(writer.finish(&mut again).entries, count);
-    // Where a file is cut into blocks is the writer's choice, so only the entries are the same.
-    let mut copies = 0;
-    read_snapshot(&again, |_| copies += 1).expect("it was just written");
-    assert_eq!(copies, count);
-    assert_eq!(crc_from_pieces(file), summary.crc);
-}
-
-/// Reads a valid file with as few bytes at hand as it needs, and returns its checksum.
-fn crc_from_pieces(file: &[u8]) -> u32 {
-    let mut reader = SnapshotReader::new(&file[..BLOCK]).expect("it was read as a whole");
-    let (mut at, mut have) = (BLOCK, 0);
-    loop {
-        match reader.next_part(&file[at..at + have]).expect("it was read as a whole") {
-            Part::Block { len, .. } => (at, have) = (at + len, 0),
-            Part::More { needed } => {
-                assert!(needed > have);
-                have = needed;
-            }
-            Part::End { summary, .. } => return summary.crc,
-        }
-    }
+    let Ok((header, crc)) = read else { return };
+    assert_eq!(writer.entries(), header.entries);
+    assert_eq!(writer.finish(&header, chain), crc);
+    assert_eq!(writer.bytes(), section);
 }
 
 /// Decodes one entry of a snapshot.

@@ -118,6 +118,7 @@ impl Log {
         for lane in self.lanes.clone() {
             self.start(format!("commit-{}", lane.id()), move || lane.run_committer())?;
         }
+        keeper.begin();
         self.maintenance.ask();
         self.start("checkpoint".to_owned(), move || keeper.run())
     }

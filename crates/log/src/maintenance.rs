@@ -175,13 +175,17 @@ impl Keeper {
         }
     }
 
-    /// Runs until the end is asked for.
-    pub fn run(mut self) {
-        let (lanes, asked) = (self.lanes.clone(), Arc::clone(&self.asked));
-        // From here on checkpoints come by themselves, until this ends in whatever way.
-        for lane in &lanes {
+    /// Says that checkpoints come by themselves from now on: before the thread is started, since
+    /// writers may outrun its first moment.
+    pub fn begin(&self) {
+        for lane in &self.lanes {
             lane.hold(Hold::Begin);
         }
+    }
+
+    /// Runs until the end is asked for; whoever waits for a checkpoint then waits no longer.
+    pub fn run(mut self) {
+        let (lanes, asked) = (self.lanes.clone(), Arc::clone(&self.asked));
         let ended = catch_unwind(AssertUnwindSafe(|| {
             while asked.wait(self.next_look) {
                 self.look();

@@ -54,9 +54,11 @@ pub struct Options {
     pub checkpoint_interval: Duration,
     /// Streams at most. Default 4 million.
     pub max_streams: u64,
-    /// Producers remembered per stream, 128 at most; the one unused for longest is forgotten.
-    /// Default 128.
+    /// Producers remembered per stream, 1024 at most; the one unused for longest is forgotten. All
+    /// of them are written whenever a checkpoint finds the stream changed. Default 128.
     pub max_producers: u32,
+    /// Streams whose entries a checkpoint gathers at a time, holding the lane's lock. Default 4096.
+    pub partition_streams: u32,
     /// Files of streams that are open at once. Default 256.
     pub max_open_files: u32,
     /// How the home makes files durable. Default `syncfs`.
@@ -85,6 +87,7 @@ impl Default for Options {
             checkpoint_interval: Duration::from_secs(60),
             max_streams: 4_000_000,
             max_producers: 128,
+            partition_streams: crate::table::PARTITION_STREAMS,
             max_open_files: 256,
             file_barrier: FileBarrier::Syncfs,
             durability: Durability::Wal,
@@ -167,8 +170,14 @@ impl Options {
         if self.max_streams == 0 || self.max_streams > u64::from(u32::MAX) {
             return refuse("max_streams: 1 to 2^32 - 1".to_owned());
         }
-        if self.max_producers == 0 || self.max_producers > 128 {
-            return refuse(format!("max_producers: 1 to 128, not {}", self.max_producers));
+        if self.max_producers == 0 || self.max_producers > 1024 {
+            return refuse(format!("max_producers: 1 to 1024, not {}", self.max_producers));
+        }
+        if self.partition_streams < 2 || self.partition_streams > 1 << 16 {
+            return refuse(format!(
+                "partition_streams: 2 to 65536, not {}",
+                self.partition_streams
+            ));
         }
         if self.max_open_files == 0 {
             return refuse("max_open_files: at least 1".to_owned());
@@ -198,5 +207,6 @@ mod tests {
         assert!(refused(|o| o.lanes = 256).contains("max_image_bytes"));
         assert!(refused(|o| o.max_streams = 0).contains("max_streams"));
         assert!(refused(|o| o.max_producers = 0).contains("max_producers"));
+        assert!(refused(|o| o.partition_streams = 1).contains("partition_streams"));
     }
 }

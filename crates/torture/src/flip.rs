@@ -71,6 +71,7 @@ impl Store {
             max_staged_bytes: 256 << 10,
             checkpoint_wal_bytes: 64 << 10,
             stream_lanes: 2,
+            partition_streams: 2,
             ..Options::default()
         };
         let disk = SimOptions::seeded(seed);

@@ -1,7 +1,7 @@
-//! Holds records against each other, and against the table that a checkpoint made of them.
+//! Holds records against each other, and against the snapshots that checkpoints made of them.
 //!
 //! Replay checks what it needs to build the table. This goes further: it also looks at records
-//! that the table has already, at the chain of a stream's records, and at producers.
+//! that the snapshots have already, at the chain of a stream's records, and at producers.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,11 @@ use crate::table::Table;
 use crate::table::slot::Flags;
 
 /// What the records read so far say.
+#[derive(Default)]
 pub(super) struct Ledger {
-    /// The table of the checkpoint has the records before it.
-    stamp: Lsn,
     streams: HashMap<StreamId, Stream>,
-    /// Whether the table has been held against them.
-    settled: bool,
+    /// Streams that are not in the table as their records say.
+    wrong: Vec<(StreamId, String)>,
 }
 
 /// What the records of a stream say.
@@ -29,6 +28,8 @@ struct Stream {
     last: Option<Lsn>,
     closed: bool,
     gone: bool,
+    /// Whether the table has been held against the records that its snapshot has.
+    settled: bool,
     producers: HashMap<Box<[u8]>, Place>,
     /// Counts the producers that came: each may have pushed out another.
     newcomers: u64,
@@ -50,12 +51,7 @@ pub(super) struct Line<'a> {
 }
 
 impl Ledger {
-    /// Begins, with a table that has the records before `stamp`.
-    pub fn new(stamp: Lsn) -> Self {
-        Self { stamp, streams: HashMap::new(), settled: false }
-    }
-
-    /// Enters a record; gives what is wrong with it. `table` has all records before it.
+    /// Enters a record; gives what is wrong with it. `table` has all frames before its own.
     pub fn enter(&mut self, line: &Line<'_>, table: &Table) -> Result<(), String> {
         let header = line.header;
         if header.kind == RecordKind::EpochStart {
@@ -63,7 +59,12 @@ impl Ledger {
         }
         let id = header.stream;
         let wrong = |what: String| Err(format!("record at {} of stream {id}: {what}", line.at));
-        if let Some(stream) = self.streams.get(&id) {
+        let is_later = line.at >= table.stamp(id);
+        if let Some(stream) = self.streams.get_mut(&id) {
+            if is_later {
+                // What the snapshot has ends here.
+                self.wrong.extend(stream.settle(id, table));
+            }
             if stream.gone {
                 return wrong("the stream was deleted before".to_owned());
             }
@@ -80,37 +81,22 @@ impl Ledger {
             }
         }
         let stream = self.streams.entry(id).or_insert_with(|| Stream::new(header.offset));
-        if let Err(what) = stream.enter_producer(line, table, self.stamp) {
+        stream.settled |= is_later;
+        if let Err(what) = stream.enter_producer(line, table) {
             return wrong(what);
         }
         stream.enter(line);
         Ok(())
     }
 
-    /// Holds the table of a checkpoint against the records that it was made of; once, when they
-    /// have all been entered and no later one has been applied to it.
-    pub fn settle(&mut self, table: &Table) -> Vec<String> {
-        if std::mem::replace(&mut self.settled, true) {
-            return Vec::new();
+    /// Gives the streams that the table does not have as their records say, once all records have
+    /// been entered: each is held against the snapshot that its partition was loaded from.
+    pub fn settle(&mut self, table: &Table) -> Vec<(StreamId, String)> {
+        for (id, stream) in &mut self.streams {
+            self.wrong.extend(stream.settle(*id, table));
         }
-        let mut wrong: Vec<(StreamId, String)> = Vec::new();
-        for (id, stream) in &self.streams {
-            let what = match table.by_id(*id).map(|at| table.slot(at)) {
-                None if stream.gone => continue,
-                None => "is not in the table, though its records are in the log".to_owned(),
-                Some(_) if stream.gone => "is in the table, though it was deleted".to_owned(),
-                Some(slot) if slot.tail != stream.next => {
-                    format!("ends at {} in the table, at {} in the log", slot.tail, stream.next)
-                }
-                Some(slot) if stream.closed && !slot.flags.has(Flags::CLOSED) => {
-                    "is open in the table, closed in the log".to_owned()
-                }
-                Some(_) => continue,
-            };
-            wrong.push((*id, format!("stream {id} {what}")));
-        }
-        wrong.sort();
-        wrong.into_iter().map(|(_, what)| what).collect()
+        self.wrong.sort();
+        std::mem::take(&mut self.wrong)
     }
 
     /// First offset of a stream that the log still has.
@@ -127,9 +113,30 @@ impl Stream {
             last: None,
             closed: false,
             gone: false,
+            settled: false,
             producers: HashMap::new(),
             newcomers: 0,
         }
+    }
+
+    /// Holds the table against the records so far, which its snapshot has; once.
+    fn settle(&mut self, id: StreamId, table: &Table) -> Option<(StreamId, String)> {
+        if std::mem::replace(&mut self.settled, true) {
+            return None;
+        }
+        let what = match table.by_id(id).map(|at| table.slot(at)) {
+            None if self.gone => return None,
+            None => "is not in the table, though its records are in the log".to_owned(),
+            Some(_) if self.gone => "is in the table, though it was deleted".to_owned(),
+            Some(slot) if slot.tail != self.next => {
+                format!("ends at {} in the table, at {} in the log", slot.tail, self.next)
+            }
+            Some(slot) if self.closed && !slot.flags.has(Flags::CLOSED) => {
+                "is open in the table, closed in the log".to_owned()
+            }
+            Some(_) => return None,
+        };
+        Some((id, format!("stream {id} {what}")))
     }
 
     fn enter(&mut self, line: &Line<'_>) {
@@ -148,12 +155,13 @@ impl Stream {
     }
 
     /// A producer counts up within an epoch, and begins a newer one, or anew once forgotten, at 0.
-    fn enter_producer(&mut self, line: &Line<'_>, table: &Table, stamp: Lsn) -> Result<(), String> {
+    fn enter_producer(&mut self, line: &Line<'_>, table: &Table) -> Result<(), String> {
         let Some(producer) = line.fields.producer else { return Ok(()) };
         let known = self.producers.get(producer.id).copied();
         let before = known.or_else(|| {
             // Before its stamp the table is ahead of the record.
-            let id = (line.at >= stamp).then_some(line.header.stream)?;
+            let id = line.header.stream;
+            let id = (line.at >= table.stamp(id)).then_some(id)?;
             let rare = table.by_id(id).and_then(|at| table.rare(at))?;
             let state = rare.producers.get(std::str::from_utf8(producer.id).ok()?)?;
             Some(Place { epoch: state.epoch, sequence: state.sequence, newcomers: 0 })

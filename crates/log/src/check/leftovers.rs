@@ -1,5 +1,7 @@
 //! Lists files that no part of the store uses: what a crash left, and what is not the store's.
 
+use std::collections::BTreeSet;
+
 use highwater_disk::{Disk, DiskResult, Entry, ErrorKind, ReadOnly};
 
 use super::root::Root;
@@ -31,8 +33,8 @@ pub(super) fn list(
             note(catalog::path(MANIFESTS, number), what);
         }
     }
-    let named = root.manifest.iter().flat_map(|manifest| &manifest.snapshots);
-    let named: Vec<u64> = named.map(|file| file.number).collect();
+    let named = root.manifest.iter().flat_map(|manifest| &manifest.sections);
+    let named: BTreeSet<u64> = named.map(|section| section.number).collect();
     for number in or_none(numbers_in(disk, TABLES))? {
         if !named.contains(&number) {
             let what = "a table that no manifest names; a later checkpoint removes it";

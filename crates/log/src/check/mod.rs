@@ -11,7 +11,8 @@
 //!
 //! What it cannot know: whether the very last commit was acknowledged, when nothing behind it says
 //! so. Its damage reads as a torn tail. What no structure uses is not looked at: spare segments, a
-//! segment behind its last frame, a home's file behind what is absorbed.
+//! segment behind its last frame, a home's file behind what is absorbed, sections that count no
+//! more.
 
 mod ledger;
 mod leftovers;

@@ -1,5 +1,7 @@
 //! The root of a store: superblock, manifest, and the tables that it names.
 
+use std::collections::BTreeSet;
+
 use highwater_disk::{Access, Disk, ErrorKind, ReadOnly};
 
 use super::report::RESTORE;
@@ -7,12 +9,11 @@ use super::{CheckError, CheckReport, Damage, Reach, StoreRoot, is_loss};
 use crate::catalog::{self, MANIFESTS, TABLES};
 use crate::error::OpenError;
 use crate::format::superblock::choose;
-use crate::format::{
-    BLOCK_BYTES, FormatError, Label, LaneStart, Manifest, SnapshotFile, SuperBlock,
-};
+use crate::format::{BLOCK_BYTES, Label, LaneStart, Manifest, Section, SnapshotHeader, SuperBlock};
 use crate::ids::{LaneId, Lsn};
 use crate::lane::segment::to_u64;
-use crate::recover::{add_file, check_label, directories, refuse_orphans};
+use crate::options::Options;
+use crate::recover::{Loader, check_label, directories, partitions, refuse_orphans};
 use crate::table::Table;
 
 const SUPER: &str = "super";
@@ -28,14 +29,10 @@ pub(super) struct Root {
 pub(super) struct Known {
     /// Where replay starts; absent for a lane without a checkpoint.
     pub start: Option<LaneStart>,
-    /// Its table.
+    /// Its table, still without names.
     pub table: Table,
-    /// Records before it are in the table.
-    pub stamp: Lsn,
     /// Whether the table is all there.
     pub whole: Whole,
-    /// The table's file, for what is said of it.
-    pub file: Option<SnapshotFile>,
 }
 
 /// Whether a table is all there.
@@ -157,54 +154,56 @@ fn superblock(disk: &ReadOnly, report: &mut CheckReport) -> Result<Option<SuperB
     Ok((!may_miss).then_some(chosen.newest))
 }
 
-/// Reads the tables of a lane.
+/// Reads the table of a lane, section by section.
 pub(super) fn lane_table(
     disk: &ReadOnly,
     root: &Root,
     lane: LaneId,
     report: &mut CheckReport,
 ) -> Result<Known, CheckError> {
-    let (table, whole) = (Table::default(), Whole::Yes);
-    let mut known = Known { start: None, table, stamp: Lsn(0), whole, file: None };
-    let Some(manifest) = &root.manifest else { return Ok(known) };
-    known.start = manifest.lanes.iter().find(|start| start.lane == lane).copied();
-    for file in manifest.snapshots.iter().filter(|file| file.lane == lane) {
-        let path = catalog::path(TABLES, file.number);
-        known.stamp = file.stamp;
-        known.file = Some(*file);
-        if let Err(what) = table_file(disk, root, file, &mut known.table)? {
-            known.whole = Whole::No;
-            report.damage.push(Damage::serious(&path, (0, file.len), what));
+    let table = Table::unnamed(Options::default().partition_streams);
+    let Some(manifest) = &root.manifest else {
+        return Ok(Known { start: None, table, whole: Whole::Yes });
+    };
+    let start = manifest.lanes.iter().find(|start| start.lane == lane).copied();
+    let of_lane = manifest.sections.iter().filter(|section| section.lane == lane);
+    let sections: Vec<Section> = of_lane.copied().collect();
+    let mut loader = Loader::new(disk, (root.block.store_id, lane), table);
+    let numbers: BTreeSet<u64> = sections.iter().map(|section| section.number).collect();
+    let mut lost = BTreeSet::new();
+    for number in numbers {
+        if let Err(error) = loader.open(number) {
+            let (path, header) = (catalog::path(TABLES, number), to_u64(SnapshotHeader::LEN));
+            report.damage.push(Damage::serious(&path, (0, header), said(error)?));
+            lost.insert(number);
         }
     }
-    Ok(known)
+    let mut whole = if lost.is_empty() { Whole::Yes } else { Whole::No };
+    for part in partitions(&sections) {
+        loader.begin(&part);
+        for section in part.sections.iter().filter(|section| !lost.contains(&section.number)) {
+            if let Err(error) = loader.section(section, &part) {
+                whole = Whole::No;
+                report.damage.push(section_damage(section, said(error)?));
+            }
+        }
+    }
+    Ok(Known { start, table: loader.finish()?, whole })
 }
 
-/// Adds a table's file; gives what is wrong with it.
-fn table_file(
-    disk: &ReadOnly,
-    root: &Root,
-    file: &SnapshotFile,
-    table: &mut Table,
-) -> Result<Result<(), String>, CheckError> {
-    let bytes = match catalog::read_table(disk, file) {
-        Err(error) if is_loss(&error) => return Ok(Err(error.to_string())),
-        read => read?,
-    };
-    Ok(match add_file(table, file, &bytes) {
-        Err(error) => Err(error.to_string()),
-        Ok(header) if header.store_id != root.block.store_id => {
-            Err("the table is another store's".to_owned())
-        }
-        Ok(header) if (header.partition, header.kind) != (file.partition, file.kind) => {
-            let structure = crate::format::Structure::SnapshotHeader;
-            Err(FormatError::Misfit { structure, field: "partition or kind" }.to_string())
-        }
-        Ok(_) if len_of(disk, &catalog::path(TABLES, file.number)) != file.len => {
-            Err("the file is longer than the manifest says".to_owned())
-        }
-        Ok(_) => Ok(()),
-    })
+/// Gives what an error says of stored bytes.
+fn said(error: OpenError) -> Result<String, CheckError> {
+    match error {
+        OpenError::Disk(error) if !is_loss(&error) => Err(error.into()),
+        OpenError::Format { source, .. } => Ok(source.to_string()),
+        error => Ok(error.to_string()),
+    }
+}
+
+/// Damage to a section of a table.
+pub(super) fn section_damage(section: &Section, what: String) -> Damage {
+    let path = catalog::path(TABLES, section.number);
+    Damage::serious(&path, (section.position, section.len.into()), what)
 }
 
 /// Length of a file, for what is said of it; 0 where it is missing.

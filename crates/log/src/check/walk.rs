@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use super::ledger::{Ledger, Line};
 use super::report::RESTORE;
-use super::root::{Known, Whole};
+use super::root::{Known, Whole, section_damage};
 use super::segments::{Segments, frames_from};
 use super::{CheckError, CheckReport, Damage, LaneReport, Reach, Seen, TornTail, is_loss};
-use crate::catalog::{self, TABLES};
 use crate::error::OpenError;
-use crate::format::{BLOCK_BYTES, FrameContext, FrameHeader, Records, SnapshotFile, Verify};
+use crate::format::{BLOCK_BYTES, FrameContext, FrameHeader, Records, Verify};
 use crate::ids::{Epoch, Lsn, SegmentNo, StreamId};
 use crate::lane::segment::{self, to_u64, to_usize};
 use crate::lane::staging::Identity;
@@ -59,7 +58,6 @@ struct Walk<'a, 's> {
     replay: Replay<'a>,
     ledger: Ledger,
     whole: Whole,
-    table_file: Option<SnapshotFile>,
     context: FrameContext,
     /// Everything before it was durable, as the manifest says.
     must_reach: Lsn,
@@ -78,7 +76,7 @@ pub(super) fn walk(
     let Lane { identity, known, segments, see } = lane;
     let from = known.from();
     let start = known.start;
-    let Known { table, stamp, whole, file: table_file, .. } = known;
+    let Known { table, whole, .. } = known;
     let context = FrameContext {
         store_tag: identity.store.tag(),
         lane: identity.lane,
@@ -103,15 +101,13 @@ pub(super) fn walk(
         replay: Replay {
             table,
             next_stream,
-            stamp,
             dead: Vec::new(),
             proven: Lsn(0),
             options,
             recovery: RecoveryMetrics::default(),
         },
-        ledger: Ledger::new(stamp),
+        ledger: Ledger::default(),
         whole,
-        table_file,
         context,
         must_reach,
         behind: None,
@@ -121,8 +117,8 @@ pub(super) fn walk(
     // A lane without any segment has been made, and never been opened to the end.
     if !is_new {
         walk.run()?;
-        walk.settle();
     }
+    walk.settle();
     let Walk { replay, ledger, whole, mut lane, .. } = walk;
     lane.streams = replay.table.len();
     Ok(Walked { lane, table: replay.table, whole, ledger, dead: replay.dead })
@@ -202,9 +198,6 @@ impl Walk<'_, '_> {
             let fields = record.extensions().map_err(|error| error.to_string())?;
             let at = Lsn(frame.lsn.0 + to_u64(FrameHeader::LEN + record.at));
             (self.see)(&Seen::Record { at, record: &record, name: fields.name });
-            if at >= self.replay.stamp {
-                self.settle();
-            }
             if self.whole == Whole::Yes {
                 let line = Line { at, header: &record.header, fields: &fields };
                 self.ledger.enter(&line, &self.replay.table)?;
@@ -219,13 +212,27 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Holds the checkpoint's table against the records it was made of.
+    /// Tells where the snapshots of the table are not what the records say that they were made of,
+    /// and which streams have one name.
     fn settle(&mut self) {
-        let Some(file) = self.table_file.filter(|_| self.whole == Whole::Yes) else { return };
-        let wrong = self.ledger.settle(&self.replay.table);
-        let path = catalog::path(TABLES, file.number);
-        let damage = wrong.into_iter().map(|what| Damage::serious(&path, (0, file.len), what));
-        self.report.damage.extend(damage);
+        if self.whole == Whole::No {
+            return;
+        }
+        let table = &mut self.replay.table;
+        for (stream, what) in self.ledger.settle(table) {
+            let section = table.partitions().of(stream.in_lane()).sections().last();
+            let place = format!("lane {}", self.identity.lane);
+            let whole_lane = |what| Damage::serious(&place, (0, 0), what);
+            self.report.damage.push(match section {
+                Some(section) => section_damage(section, what),
+                None => whole_lane(what),
+            });
+        }
+        if let Err((one, other)) = table.index_names() {
+            let what = format!("streams {one} and {other} have the same name");
+            let place = format!("lane {}", self.identity.lane);
+            self.report.damage.push(Damage::serious(&place, (0, 0), what));
+        }
     }
 
     /// Judges a place without a frame: torn tail and clean end give nothing, damage gives where the

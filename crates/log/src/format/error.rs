@@ -21,8 +21,8 @@ pub enum Structure {
     Manifest,
     /// First block of a file `tables/<n>`.
     SnapshotHeader,
-    /// A block of entries in a file `tables/<n>`, or the block that ends it.
-    SnapshotBlock,
+    /// A section of a file `tables/<n>`.
+    SnapshotSection,
     /// One stream in a file `tables/<n>`.
     SnapshotEntry,
 }
@@ -38,7 +38,7 @@ impl fmt::Display for Structure {
             Self::Label => "label",
             Self::Manifest => "manifest",
             Self::SnapshotHeader => "snapshot header",
-            Self::SnapshotBlock => "snapshot block",
+            Self::SnapshotSection => "snapshot section",
             Self::SnapshotEntry => "snapshot entry",
         })
     }

@@ -8,9 +8,11 @@
 use std::path::PathBuf;
 
 use super::extension::Extensions;
-use super::snapshot::read_snapshot;
+use super::snapshot::read_section;
 use super::testing;
-use super::{FrameHeader, Label, Manifest, Records, SegmentHeader, Verify, superblock};
+use super::{
+    FrameHeader, Label, Manifest, Records, SegmentHeader, SnapshotHeader, Verify, superblock,
+};
 
 /// Every kept file, and what it should hold.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
@@ -25,8 +27,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("super-v1", testing::super_file(2..5)),
         ("label-v1", testing::label().encode().to_vec()),
         ("manifest-v1", testing::manifest().encode().unwrap()),
-        ("snapshot-v1", testing::snapshot_of(&testing::entries())),
-        ("snapshot-empty-v1", testing::snapshot_of(&[])),
+        ("snapshot-v1", testing::snapshot_file()),
     ]
 }
 
@@ -62,10 +63,20 @@ fn what_was_kept_is_read() {
     let records = Records::new(body, header.record_count, Verify::Payloads);
     let payloads: Vec<_> = records.map(|record| record.unwrap().payload.to_vec()).collect();
     assert_eq!(payloads, testing::records().map(|record| record.payload.to_vec()));
-    for (name, entries) in [("snapshot-v1", &testing::entries()[..]), ("snapshot-empty-v1", &[])] {
+    let snapshot = kept("snapshot-v1");
+    let (header, sections) = snapshot.split_at(SnapshotHeader::LEN);
+    let (header, chain) = SnapshotHeader::decode(header).unwrap();
+    assert_eq!(header, testing::snapshot_header());
+    let (full, empty) = sections.split_at(testing::section_of(&testing::entries()).len());
+    for (section, entries) in [(full, &testing::entries()[..]), (empty, &[])] {
         let mut left = entries.iter();
-        let read = read_snapshot(&kept(name), |entry| assert_eq!(Some(&entry), left.next()));
-        assert_eq!(read.unwrap().0, testing::snapshot_header());
+        let read = read_section(section, chain, |entry| {
+            assert_eq!(Some(&entry), left.next());
+            Ok(())
+        });
+        let (header, _) = read.unwrap();
+        let expected = testing::section_header();
+        assert_eq!((header.first, header.stamp, header.kind), (42, expected.stamp, expected.kind));
         assert_eq!(left.next(), None);
     }
 }

@@ -5,9 +5,9 @@
 //! [`frame`], [`record`], [`extension`]; and beside them [`label`].
 //!
 //! Decoders never panic, take no length on trust, and accept only what an encoder writes: what they
-//! accept encodes to the same bytes again, but for where a snapshot is cut into blocks. They do not
-//! know where the bytes came from, so errors carry no place, and whether bytes are the *right* ones
-//! (store, lane, position) is for the caller to ask; for frames [`frame::FrameContext`] does it.
+//! accept encodes to the same bytes again. They do not know where the bytes came from, so errors
+//! carry no place, and whether bytes are the *right* ones (store, lane, position) is for the caller
+//! to ask; for frames [`frame::FrameContext`] does it.
 
 pub mod block;
 mod bytes;
@@ -25,16 +25,16 @@ pub mod superblock;
 #[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use block::{BLOCK_BYTES, Block};
 pub use error::{FormatError, Structure};
 pub use extension::{Expiry, Extensions, ForkParent, Producer};
 pub use frame::{FrameContext, FrameHeader, FrameRejection};
 pub use label::{Label, Place};
-pub use manifest::{LaneStart, Manifest, SnapshotFile};
+pub use manifest::{LaneStart, Manifest, Section};
 pub use record::{NewRecord, RecordHeader, RecordKind, RecordRef, Records, Verify};
 pub use segment::SegmentHeader;
-pub use snapshot::{Entry, SnapshotHeader, SnapshotKind, SnapshotReader, SnapshotWriter};
+pub use snapshot::{Entry, SectionHeader, SectionKind, SectionWriter, SnapshotHeader};
 pub use store_id::StoreId;
 pub use superblock::SuperBlock;

@@ -9,8 +9,10 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::extension::{Expiry, Extensions, ForkParent, Producer};
-use super::manifest::{LaneStart, Manifest, SnapshotFile};
-use super::snapshot::{Entry, EntryFlags, SnapshotHeader, SnapshotKind, SnapshotWriter};
+use super::manifest::{LaneStart, Manifest, Section};
+use super::snapshot::{
+    Entry, EntryFlags, SectionHeader, SectionKind, SectionWriter, SnapshotHeader,
+};
 use super::superblock::{HomeKind, SuperBlock};
 use super::{FrameHeader, Label, NewRecord, Place, RecordKind, SegmentHeader, StoreId};
 use crate::ids::{Epoch, LaneId, Lsn, Offset, SegmentNo, StreamId};
@@ -230,7 +232,7 @@ pub(super) fn super_file(generations: Range<u64>) -> Vec<u8> {
     file
 }
 
-pub(super) fn manifest() -> Manifest {
+pub(crate) fn manifest() -> Manifest {
     let lane = |lane, prev_crc| LaneStart {
         lane: LaneId(lane),
         epoch: Epoch(3),
@@ -239,12 +241,14 @@ pub(super) fn manifest() -> Manifest {
         next_stream: 1_000_001,
         prev_crc,
     };
-    let snapshot = |number, partition, kind| SnapshotFile {
+    let section = |number, first, kind| Section {
         number,
+        position: 0x1_0000 + number,
         lane: LaneId(2),
-        partition,
+        first,
         kind,
         stamp: Lsn(0x1000 * number),
+        entries: 77,
         len: 8192,
         crc: 0xcafe_f00d,
     };
@@ -252,23 +256,21 @@ pub(super) fn manifest() -> Manifest {
         store_id: STORE,
         number: 93,
         lanes: vec![lane(0, Some(0)), lane(2, Some(0x1234_5678)), lane(3, None)],
-        snapshots: vec![
-            snapshot(12, 0, SnapshotKind::Base),
-            snapshot(14, 0, SnapshotKind::Delta),
-            snapshot(13, 1, SnapshotKind::Base),
+        sections: vec![
+            section(12, 0, SectionKind::Base),
+            section(14, 0, SectionKind::Delta),
+            section(13, 4096, SectionKind::Base),
         ],
     }
 }
 
 pub(super) fn snapshot_header() -> SnapshotHeader {
-    SnapshotHeader {
-        store_id: STORE,
-        number: 12,
-        lane: LaneId(2),
-        partition: 1,
-        kind: SnapshotKind::Base,
-        stamp: Lsn(7 * 4096),
-    }
+    SnapshotHeader { store_id: STORE, lane: LaneId(2), number: 12 }
+}
+
+pub(super) fn section_header() -> SectionHeader {
+    let (first, stamp, kind) = (42, Lsn(7 * 4096), SectionKind::Delta);
+    SectionHeader { first, stamp, kind, entries: 0, body_len: 0 }
 }
 
 pub(super) fn entries() -> [Entry<'static>; 3] {
@@ -279,11 +281,9 @@ pub(super) fn entries() -> [Entry<'static>; 3] {
         Entry {
             stream: StreamId::new(LaneId(2), 42),
             flags: EntryFlags::CLOSED | EntryFlags::SOFT_DELETED,
-            base: Offset(4711),
             absorbed: Offset(5000),
             tail: Offset(1 << 33),
             region_crc: 0x1122_3344,
-            forks: 3,
             last_touched_ms: 1_767_225_600_004,
             name: full.name,
             content_type: full.content_type,
@@ -294,19 +294,27 @@ pub(super) fn entries() -> [Entry<'static>; 3] {
             metadata: full.metadata,
             producers,
         },
-        Entry { stream: StreamId(43), name: Some("b"), ..Entry::default() },
-        Entry { stream: StreamId(44), flags: EntryFlags::DELETED, ..Entry::default() },
+        Entry { stream: StreamId::new(LaneId(2), 43), name: Some("b"), ..Entry::default() },
+        Entry {
+            stream: StreamId::new(LaneId(2), 44),
+            flags: EntryFlags::DELETED,
+            ..Entry::default()
+        },
     ]
 }
 
-/// A whole snapshot file.
-pub(super) fn snapshot_of(entries: &[Entry<'_>]) -> Vec<u8> {
-    let mut file = Vec::new();
-    let mut writer = SnapshotWriter::new(&snapshot_header(), &mut file);
+/// A section of these entries, in the file of [`snapshot_header`].
+pub(super) fn section_of(entries: &[Entry<'_>]) -> Vec<u8> {
+    let mut writer = SectionWriter::default();
     for entry in entries {
-        writer.push(entry, &mut file).unwrap();
+        writer.push(entry).unwrap();
     }
-    let summary = writer.finish(&mut file);
-    assert_eq!(summary.len, u64::try_from(file.len()).unwrap());
-    file
+    writer.finish(&section_header(), snapshot_header().encode().1);
+    writer.bytes().to_vec()
+}
+
+/// A whole file with two sections.
+pub(super) fn snapshot_file() -> Vec<u8> {
+    let header = snapshot_header().encode().0;
+    [&header[..], &section_of(&entries()), &section_of(&[])].concat()
 }

@@ -49,11 +49,13 @@ pub fn apply(table: &mut Table, effect: &Effect<'_>) -> Result<Option<SlotNo>, O
         RecordKind::SoftDelete => {
             let at = known(table, effect)?;
             table.slot_mut(at).flags.set(Flags::SOFT_DELETED);
+            table.note_change(at);
             Ok(Some(at))
         }
         RecordKind::Touch => {
             let at = known(table, effect)?;
             touch(table, at, effect.fields.touched_ms.unwrap_or(effect.time_ms));
+            table.note_change(at);
             Ok(Some(at))
         }
     }
@@ -134,6 +136,7 @@ fn extend(table: &mut Table, at: SlotNo, effect: &Effect<'_>) -> Result<(), Open
     if let Some(sequence) = effect.fields.sequence {
         table.rare_mut(at).sequence = Some(sequence.into());
     }
+    table.note_change(at);
     Ok(())
 }
 

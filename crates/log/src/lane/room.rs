@@ -275,7 +275,8 @@ impl Lane {
     /// Whether a checkpoint would move anything, or give anything back.
     pub(crate) fn has_unabsorbed(&self) -> bool {
         let state = self.lock();
-        !state.unabsorbed.is_empty() || !state.dead.is_empty()
+        let has_bytes = !state.unabsorbed.is_empty() || !state.dead.is_empty();
+        has_bytes || state.table.partitions().are_touched()
     }
 
     /// The memory that it counts its images in.

@@ -132,6 +132,16 @@ impl Staging {
         Lsn(start.0 + to_u64(offset))
     }
 
+    /// Position that is behind every record so far, and before every later one; everything before
+    /// it is durable once all frames so far are.
+    pub fn stamp(&self) -> Lsn {
+        if self.open.records > 0 {
+            return self.next_record();
+        }
+        let start = segment::start(self.segment, self.identity.segment_bytes);
+        Lsn(start.0 + to_u64(self.image.published()))
+    }
+
     /// Whether a record of this length fits into the active segment, in the open frame or the next.
     pub fn has_room(&self, record_len: usize) -> bool {
         let open_end = self.image.published() + frame_len(self.open.body_len);

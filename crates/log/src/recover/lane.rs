@@ -10,7 +10,9 @@ use super::scan::{Bad, NoFrame, Reading, Stretch, judge};
 use super::table::{Known, load};
 use crate::catalog::Catalog;
 use crate::error::OpenError;
-use crate::format::{BLOCK_BYTES, FrameContext, FrameHeader, RecordKind, Records, Verify};
+use crate::format::{
+    BLOCK_BYTES, FormatError, FrameContext, FrameHeader, RecordKind, Records, Structure, Verify,
+};
 use crate::ids::{Epoch, LaneId, Lsn, SegmentNo, StreamId};
 use crate::lane::apply::{Effect, apply};
 use crate::lane::segment::{self, FileNo, Segment, to_u64, to_usize};
@@ -47,7 +49,7 @@ pub(crate) fn open_lane(
 ) -> Result<Arc<Lane>, OpenError> {
     let (disk, clock) = (&around.disk, &around.clock);
     let mut laps = Laps::new(&**clock);
-    let known = load(catalog, identity.lane)?;
+    let known = load(catalog, identity.lane, options)?;
     let table = laps.lap();
     #[cfg(feature = "planted")]
     let known = super::planted::forget_producers(known, options);
@@ -114,10 +116,10 @@ fn replay(
     };
     let must_reach = known.start.map_or(Lsn(0), |start| start.durable_lsn);
     let next_stream = known.start.map_or(0, |start| start.next_stream);
-    let Known { table, stamp, .. } = known;
+    let Known { table, .. } = known;
     let recovery = RecoveryMetrics::default();
     let mut replay =
-        Replay { table, next_stream, stamp, dead: Vec::new(), proven: Lsn(0), options, recovery };
+        Replay { table, next_stream, dead: Vec::new(), proven: Lsn(0), options, recovery };
     let mut segments = VecDeque::new();
     let mut number = first;
     loop {
@@ -157,6 +159,7 @@ fn replay(
                 let (lane, durable) = (identity.lane, must_reach);
                 return Err(OpenError::Damaged { lane, from: end, durable, why });
             }
+            index_names(&mut replay.table, identity.lane)?;
             write_again(&segments, replay.proven.max(must_reach), segment_bytes)?;
             return Ok(replay.finish(segments, image, context));
         }
@@ -229,8 +232,6 @@ pub(crate) fn begins_with(file: &dyn File, context: &FrameContext) -> DiskResult
 pub(crate) struct Replay<'a> {
     pub table: Table,
     pub next_stream: u64,
-    /// Records before it are in the table already.
-    pub stamp: Lsn,
     /// Streams deleted in what is replayed: their home may still have their bytes.
     pub dead: Vec<StreamId>,
     /// Everything before it is durable, as frames say.
@@ -304,7 +305,7 @@ impl Replay<'_> {
             if header.kind == RecordKind::Delete {
                 self.dead.push(header.stream);
             }
-            if at < self.stamp {
+            if at < self.table.stamp(header.stream) {
                 self.relink(at, header.stream);
                 continue;
             }
@@ -324,6 +325,14 @@ impl Replay<'_> {
             slot.last_durable = slot.last;
         }
     }
+}
+
+/// Lets streams be found by name, now that all are as of one moment.
+fn index_names(table: &mut Table, lane: LaneId) -> Result<(), OpenError> {
+    table.index_names().map_err(|(one, other)| OpenError::Format {
+        file: format!("table of lane {lane}, streams {one} and {other}"),
+        source: FormatError::Misfit { structure: Structure::SnapshotEntry, field: "name" },
+    })
 }
 
 /// Lists the streams whose home lacks bytes.

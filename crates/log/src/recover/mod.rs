@@ -15,4 +15,4 @@ pub(crate) use find::is_part_of;
 pub(crate) use lane::{Replay, begins_with, lane_of, open_lane};
 pub(crate) use scan::{NoFrame, Reading, Stretch, standing};
 pub(crate) use store::{check_label, directories, open_store, refuse_orphans};
-pub(crate) use table::add_file;
+pub(crate) use table::{Loader, partitions};

@@ -1,118 +1,127 @@
-//! Loads a lane's table as its last checkpoint left it.
+//! Loads a lane's table as its checkpoints left it: each partition as of its own stamp.
 
-use crate::catalog::Catalog;
+use std::collections::BTreeMap;
+
+use highwater_disk::{Disk, DiskResult};
+
+use crate::catalog::{Catalog, TableReader};
 use crate::error::OpenError;
-use crate::format::snapshot::{EntryFlags, read_snapshot};
-use crate::format::{Entry, FormatError, LaneStart, SnapshotFile, SnapshotHeader, Structure};
-use crate::ids::{LaneId, Lsn};
-use crate::request::Config;
+use crate::format::{FormatError, LaneStart, Section, SectionKind, StoreId, Structure};
+use crate::ids::LaneId;
+use crate::lane::segment::to_usize;
+use crate::options::Options;
 use crate::table::Table;
-use crate::table::rare::{ClosedBy, Parent, ProducerState};
-use crate::table::slot::Flags;
+use crate::table::stored::Restorer;
 
 /// What is known of a lane before its log is read.
 pub(crate) struct Known {
     /// Where replay starts; absent for a lane without a checkpoint.
     pub start: Option<LaneStart>,
-    /// Its table.
+    /// Its table, still without names.
     pub table: Table,
-    /// Records before it are in the table.
-    pub stamp: Lsn,
 }
 
 /// Loads it.
 ///
 /// # Errors
-/// When a table file cannot be read, or is not the one that the manifest names.
-pub(super) fn load(catalog: &Catalog, lane: LaneId) -> Result<Known, OpenError> {
-    let mut known = Known { start: None, table: Table::default(), stamp: Lsn(0) };
-    let Some((start, files)) = catalog.lane(lane) else { return Ok(known) };
-    known.start = Some(start);
-    for file in &files {
-        let name = format!("tables/{}", file.number);
-        let bytes = catalog.read_table(file)?;
-        let format = |source| OpenError::Format { file: name.clone(), source };
-        let header = add_file(&mut known.table, file, &bytes).map_err(format)?;
-        if header.store_id != catalog.store_id() {
-            let (structure, field) = (Structure::SnapshotHeader, "store");
-            return Err(format(FormatError::Misfit { structure, field }));
-        }
-        known.stamp = file.stamp;
-    }
-    Ok(known)
-}
-
-/// Adds the streams of a table file, which has to be the one that the manifest names.
-///
-/// # Errors
-/// When it is not, or cannot be read.
-pub(crate) fn add_file(
-    table: &mut Table,
-    file: &SnapshotFile,
-    bytes: &[u8],
-) -> Result<SnapshotHeader, FormatError> {
-    let mut refused = None;
-    let (header, summary) = read_snapshot(bytes, |entry| {
-        if let Err(error) = insert(table, &entry) {
-            refused.get_or_insert(error);
-        }
-    })?;
-    if let Some(source) = refused {
-        return Err(source);
-    }
-    let is_named = header.number == file.number
-        && header.lane == file.lane
-        && header.stamp == file.stamp
-        && (summary.len, summary.crc) == (file.len, file.crc);
-    if !is_named {
-        let structure = Structure::SnapshotHeader;
-        return Err(FormatError::Misfit { structure, field: "file of the manifest" });
-    }
-    Ok(header)
-}
-
-fn insert(table: &mut Table, entry: &Entry<'_>) -> Result<(), FormatError> {
-    let misfit = |field| FormatError::Misfit { structure: Structure::SnapshotEntry, field };
-    let name = entry.name.ok_or_else(|| misfit("name"))?;
-    if table.by_name(name).is_some() || table.by_id(entry.stream).is_some() {
-        return Err(misfit("name or number, which is there twice"));
-    }
-    let config = Config {
-        content_type: entry.content_type.unwrap_or_default().to_owned(),
-        expiry: entry.expiry,
-        metadata: entry.metadata.unwrap_or_default().to_vec(),
+/// When a section cannot be read, or is not the one that the manifest names.
+pub(super) fn load(catalog: &Catalog, lane: LaneId, options: &Options) -> Result<Known, OpenError> {
+    let table = Table::unnamed(options.partition_streams);
+    let Some((start, sections)) = catalog.lane(lane) else {
+        return Ok(Known { start: None, table });
     };
-    let at = table.insert(name, entry.stream, &config);
-    let slot = table.slot_mut(at);
-    (slot.tail, slot.durable, slot.absorbed) = (entry.tail, entry.tail, entry.absorbed);
-    slot.region_crc = entry.region_crc;
-    slot.flags.set(Flags::VISIBLE);
-    if entry.flags.contains(EntryFlags::CLOSED) {
-        slot.flags.set(Flags::CLOSED | Flags::CLOSED_VISIBLE);
+    let mut loader = Loader::new(catalog.disk(), (catalog.store_id(), lane), table);
+    for part in partitions(&sections) {
+        loader.begin(&part);
+        for section in part.sections {
+            loader.section(section, &part)?;
+        }
     }
-    if entry.flags.contains(EntryFlags::SOFT_DELETED) {
-        slot.flags.set(Flags::SOFT_DELETED);
+    Ok(Known { start: Some(start), table: loader.finish()? })
+}
+
+/// A partition, as a manifest names it.
+pub(crate) struct Part<'a> {
+    /// Its sections, base first.
+    pub sections: &'a [Section],
+    /// Behind the largest number that belongs to it.
+    end: u64,
+}
+
+/// Splits the sections of a lane by partition.
+pub(crate) fn partitions(sections: &[Section]) -> impl Iterator<Item = Part<'_>> {
+    let mut parts = sections.chunk_by(|a, b| a.first == b.first).peekable();
+    std::iter::from_fn(move || {
+        let sections = parts.next()?;
+        let end = parts.peek().map_or(u64::MAX, |next| next[0].first);
+        Some(Part { sections, end })
+    })
+}
+
+/// A table being loaded.
+pub(crate) struct Loader<'a> {
+    disk: &'a dyn Disk,
+    /// The store and the lane that it is of.
+    of: (StoreId, LaneId),
+    files: BTreeMap<u64, TableReader>,
+    table: Table,
+    restorer: Restorer,
+}
+
+impl<'a> Loader<'a> {
+    /// Begins with an empty table.
+    pub fn new(disk: &'a dyn Disk, of: (StoreId, LaneId), table: Table) -> Self {
+        Self { disk, of, files: BTreeMap::new(), table, restorer: Restorer::default() }
     }
-    let text = |bytes| std::str::from_utf8(bytes).map_err(|_| misfit("producer"));
-    // They stand in the order of their last use, and every record lies behind these numbers.
-    for (producer, at_least) in entry.producers.iter().zip(0..) {
-        let (epoch, sequence) = (producer.epoch, producer.seq);
-        let state = ProducerState { epoch, sequence, at: Lsn(at_least) };
-        table.rare_mut(at).producers.insert(text(producer.id)?.into(), state);
+
+    /// Begins a partition: the one behind the last.
+    pub fn begin(&mut self, part: &Part<'_>) {
+        let base = part.sections.iter().filter(|section| section.kind == SectionKind::Base);
+        let streams = base.map(|base| u64::from(base.entries)).sum();
+        self.table.reserve(to_usize(streams));
+        self.table.partitions_mut().load(part.sections.to_vec());
     }
-    if let Some(by) = entry.closed_by {
-        let (id, epoch, sequence) = (text(by.id)?.into(), by.epoch, by.seq);
-        table.rare_mut(at).closed_by = Some(ClosedBy { id, epoch, sequence });
+
+    /// Opens a file of sections.
+    ///
+    /// # Errors
+    /// When its header cannot be read, or is another file's.
+    pub fn open(&mut self, number: u64) -> Result<(), OpenError> {
+        if !self.files.contains_key(&number) {
+            self.files.insert(number, TableReader::open(self.disk, self.of, number)?);
+        }
+        Ok(())
     }
-    if let Some(sequence) = entry.sequence {
-        table.rare_mut(at).sequence = Some(sequence.into());
+
+    /// Adds a section's streams to the partition begun last.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not the one that the manifest names.
+    pub fn section(&mut self, section: &Section, part: &Part<'_>) -> Result<(), OpenError> {
+        self.open(section.number)?;
+        let Self { of, files, table, restorer, .. } = self;
+        let file = &files[&section.number];
+        let level = part.sections.iter().position(|other| other == section);
+        let level = level.and_then(|level| u8::try_from(level).ok());
+        let structure = Structure::SnapshotSection;
+        file.section(section, |entry| {
+            let (stream, number) = (entry.stream, entry.stream.in_lane());
+            let level = level.filter(|level| *level < Table::MAX_LEVELS);
+            let Some(level) = level.filter(|_| stream.lane() == of.1 && number < part.end) else {
+                return Err(FormatError::Misfit { structure, field: "stream of a partition" });
+            };
+            restorer.restore(table, &entry, level)
+        })
     }
-    if let Some(parent) = entry.fork_parent {
-        let parent = Parent { stream: parent.stream, offset: parent.offset };
-        table.rare_mut(at).parent = Some(parent);
+
+    /// Ends; notes how long the files are.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn finish(mut self) -> DiskResult<Table> {
+        for (number, file) in &self.files {
+            self.table.partitions_mut().files.insert(*number, file.len()?);
+        }
+        Ok(self.table)
     }
-    if entry.last_touched_ms > 0 {
-        table.rare_mut(at).touched_ms = entry.last_touched_ms;
-    }
-    Ok(())
 }

@@ -1,53 +1,122 @@
 //! The streams of a lane, in memory: one compact slot each, and side tables for what few have.
 //!
-//! `slot` is what every stream has, `rare` what few have, `index` finds slots by name and by id.
+//! `slot` is what every stream has, `rare` what few have. `index` finds slots by name; `partitions`
+//! find them by number, range by range, and know of each range what its snapshot lacks; `stored`
+//! turns a stream into an entry of a snapshot and back; `files` says which snapshots are to go.
 //! Decisions about requests are made in `decide`, which reads and changes nothing.
 
 pub mod decide;
+pub mod files;
 mod index;
+pub mod partition;
+pub mod partitions;
 pub mod rare;
 pub mod slot;
+pub mod stored;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::ids::StreamId;
+use crate::format::Section;
+use crate::ids::{Lsn, StreamId};
 use crate::request::Config;
 
 use index::Index;
+use partition::Write;
+use partitions::Partitions;
 use rare::Rare;
 use slot::{Flags, Slot};
+
+/// Streams of a partition at most, unless the options say otherwise.
+pub const PARTITION_STREAMS: u32 = 4096;
 
 /// Place of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotNo(pub u32);
 
 /// The streams of a lane.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Table {
     slots: Vec<Slot>,
     free: Vec<SlotNo>,
-    index: Index,
+    /// Absent while the table is being recovered: partitions are as of different moments, so that
+    /// two streams may have a name until all records are replayed.
+    names: Option<Index>,
+    partitions: Partitions,
     rare: HashMap<SlotNo, Box<Rare>>,
     /// Configurations, shared by all streams that have the same.
     configs: HashSet<Arc<Config>>,
     len: u64,
 }
 
+impl Default for Table {
+    fn default() -> Self {
+        Self { names: Some(Index::default()), ..Self::unnamed(PARTITION_STREAMS) }
+    }
+}
+
 impl Table {
-    /// Streams that have a name.
+    /// Sections of a partition at most.
+    pub const MAX_LEVELS: u8 = partition::MAX_LEVELS;
+
+    /// Makes an empty table, to be recovered: nothing is found by name before
+    /// [`Self::index_names`].
+    pub fn unnamed(partition_streams: u32) -> Self {
+        let limit = usize::try_from(partition_streams).expect("u32 fits usize");
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            names: None,
+            partitions: Partitions::new(limit),
+            rare: HashMap::new(),
+            configs: HashSet::new(),
+            len: 0,
+        }
+    }
+
+    /// Lets streams be found by name; gives two that have the same, where there are any.
+    ///
+    /// # Errors
+    /// Those two.
+    pub fn index_names(&mut self) -> Result<(), (StreamId, StreamId)> {
+        let mut names = Index::with_capacity(self.slots.len() - self.free.len());
+        for (at, slot) in self.iter() {
+            let unique = names.insert(at, &self.slots);
+            unique.map_err(|other| (self.slot(other).id, slot.id))?;
+        }
+        self.names = Some(names);
+        Ok(())
+    }
+
+    /// Streams in it.
     pub fn len(&self) -> u64 {
         self.len
     }
 
     /// Finds a stream by name.
     pub fn by_name(&self, name: &str) -> Option<SlotNo> {
-        self.index.by_name(name, &self.slots)
+        self.names.as_ref()?.find(name, &self.slots)
     }
 
     /// Finds a stream by id.
     pub fn by_id(&self, id: StreamId) -> Option<SlotNo> {
-        self.index.by_id(id, &self.slots)
+        let at = self.partitions.slot(id.in_lane())?;
+        (self.slot(at).id == id).then_some(at)
+    }
+
+    /// Records of a stream before this are in the snapshots that the table was loaded from.
+    pub fn stamp(&self, id: StreamId) -> Lsn {
+        self.partitions.of(id.in_lane()).stamp()
+    }
+
+    /// Its partitions.
+    pub fn partitions(&self) -> &Partitions {
+        &self.partitions
+    }
+
+    /// Its partitions, to change.
+    pub fn partitions_mut(&mut self) -> &mut Partitions {
+        &mut self.partitions
     }
 
     /// Gives a slot.
@@ -74,9 +143,43 @@ impl Table {
         self.rare.entry(at).or_default()
     }
 
+    /// Notes that no snapshot has a stream as it is: the next checkpoint writes it.
+    #[inline]
+    pub fn note_change(&mut self, at: SlotNo) {
+        let slot = &mut self.slots[position(at)];
+        if !slot.flags.has(Flags::CHANGED) {
+            slot.flags.set(Flags::CHANGED);
+            let number = slot.id.in_lane();
+            self.partitions.of_mut(number).change(number);
+        }
+    }
+
+    /// Notes that a section holds what its partition was to write.
+    pub fn note_written(&mut self, index: usize, write: Write, section: Section) {
+        for (_, slot) in self.partitions.at(index).to_write(write) {
+            if let Some(at) = slot {
+                self.slots[position(at)].flags.clear(Flags::CHANGED);
+            }
+        }
+        self.partitions.at_mut(index).written(write, section);
+    }
+
+    /// Makes room for so many streams more.
+    pub fn reserve(&mut self, streams: usize) {
+        self.slots.reserve_exact(streams);
+    }
+
     /// Adds a stream. Neither its name nor its id may be there.
     pub fn insert(&mut self, name: &str, id: StreamId, config: &Config) -> SlotNo {
-        let slot = Slot::new(name, id, self.intern(config));
+        let config = self.intern(config);
+        let at = self.fill(Slot::new(name, id, config));
+        self.slot_mut(at).flags.set(Flags::CHANGED);
+        self.partitions.insert(id.in_lane(), at);
+        at
+    }
+
+    /// Puts a slot in a free place, and indexes its name.
+    fn fill(&mut self, slot: Slot) -> SlotNo {
         let at = if let Some(at) = self.free.pop() {
             self.slots[position(at)] = slot;
             at
@@ -84,28 +187,31 @@ impl Table {
             self.slots.push(slot);
             SlotNo(u32::try_from(self.slots.len() - 1).expect("max_streams fits u32"))
         };
-        self.index.insert(at, &self.slots);
+        if let Some(names) = &mut self.names {
+            let unique = names.insert(at, &self.slots);
+            assert_eq!(unique, Ok(()), "a name is one stream's");
+        }
         self.len += 1;
         at
     }
 
-    /// Takes a stream's name away: it can be found by id only, until it is removed.
-    pub fn release_name(&mut self, at: SlotNo) {
-        if !self.slot(at).flags.has(Flags::NAMELESS) {
-            self.index.remove_name(at, &self.slots);
-            self.slot_mut(at).flags.set(Flags::NAMELESS);
-            self.len -= 1;
-        }
-    }
-
     /// Forgets a stream.
     pub fn remove(&mut self, at: SlotNo) {
-        self.release_name(at);
-        self.index.remove_id(at, &self.slots);
+        let number = self.slot(at).id.in_lane();
+        self.partitions.of_mut(number).remove(number);
+        self.vacate(at);
+    }
+
+    /// Empties a slot; its partition is the caller's matter.
+    fn vacate(&mut self, at: SlotNo) {
+        if let Some(names) = &mut self.names {
+            names.remove(at, &self.slots);
+        }
         self.rare.remove(&at);
         let config = std::mem::replace(&mut self.slots[position(at)], Slot::vacant()).config;
         self.release(&config);
         self.free.push(at);
+        self.len -= 1;
     }
 
     /// Every stream, in no particular order.
@@ -169,11 +275,12 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn the_table_finds_what_a_map_finds(
-            steps in prop::collection::vec((0..3_u8, 0..20_u8), 1..200),
+            steps in prop::collection::vec((0..2_u8, 0..20_u8), 1..200), limit in 1..9_u32,
         ) {
-            let mut table = Table::default();
+            let mut table = Table::unnamed(limit);
+            table.index_names().unwrap();
             let mut model: BTreeMap<String, StreamId> = BTreeMap::new();
-            let mut nameless: Vec<StreamId> = Vec::new();
+            let mut gone: Vec<StreamId> = Vec::new();
             for (number, (what, name)) in (1_u64..).zip(&steps) {
                 let name = format!("stream/{name}");
                 match (what, table.by_name(&name)) {
@@ -183,11 +290,7 @@ mod tests {
                     }
                     (1, Some(at)) => {
                         table.remove(at);
-                        model.remove(&name);
-                    }
-                    (2, Some(at)) => {
-                        table.release_name(at);
-                        nameless.extend(model.remove(&name));
+                        gone.extend(model.remove(&name));
                     }
                     (_, found) => prop_assert_eq!(found.is_some(), model.contains_key(&name)),
                 }
@@ -198,8 +301,13 @@ mod tests {
                 prop_assert_eq!((table.slot(at).id, &*table.slot(at).name), (*id, name.as_str()));
                 prop_assert_eq!(table.by_id(*id), Some(at));
             }
-            for id in nameless {
-                prop_assert!(table.by_id(id).is_some());
+            for id in gone {
+                prop_assert_eq!(table.by_id(id), None);
+            }
+            table.names = None;
+            table.index_names().unwrap();
+            for name in model.keys() {
+                prop_assert!(table.by_name(name).is_some());
             }
         }
     }

@@ -20,14 +20,14 @@ impl Flags {
     pub const CLOSED_VISIBLE: u16 = 1 << 3;
     /// Deleted, and kept for its forks.
     pub const SOFT_DELETED: u16 = 1 << 4;
-    /// Its name is free for another stream.
-    pub const NAMELESS: u16 = 1 << 5;
     /// It has an entry in the side table.
-    pub const RARE: u16 = 1 << 6;
+    pub const RARE: u16 = 1 << 5;
     /// Somebody waits for its tail to move.
-    pub const WATCHED: u16 = 1 << 7;
+    pub const WATCHED: u16 = 1 << 6;
     /// Its home does not have all durable bytes: it is in the list of those.
-    pub const UNABSORBED: u16 = 1 << 8;
+    pub const UNABSORBED: u16 = 1 << 7;
+    /// No snapshot has it as it is: its partition knows.
+    pub const CHANGED: u16 = 1 << 8;
 
     /// Whether all of these bits are set.
     #[inline]

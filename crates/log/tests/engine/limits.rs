@@ -157,7 +157,7 @@ fn tables_that_find_no_space_are_not_left_behind() {
     }
     log.checkpoint().unwrap();
     create(&log, "one more").unwrap().wait().unwrap();
-    take_space(&disk, 20 << 10);
+    take_space(&disk, 4 << 10);
     for _ in 0..5 {
         assert!(log.checkpoint().is_err());
         assert_eq!(listed(&disk, "tables").len(), 1);

@@ -13,4 +13,5 @@ mod limits;
 mod metrics;
 mod restarts;
 mod support;
+mod tables;
 mod write_paths;

@@ -1,10 +1,11 @@
-//! A file `manifest/<n>`: where each lane's replay starts, and which snapshot files hold the table.
+//! A file `manifest/<n>`: where each lane's replay starts, and which sections of which files hold
+//! its table.
 
 mod lane_start;
-mod snapshot_file;
+mod section;
 
 pub use lane_start::LaneStart;
-pub use snapshot_file::SnapshotFile;
+pub use section::Section;
 
 use crate::format::StoreId;
 use crate::format::block::{BLOCK_BYTES, Block, BlockKind, FIELDS_AT};
@@ -12,14 +13,14 @@ use crate::format::bytes::{
     Bounds, array_at, check_len, check_zero, len_u64, len_usize, put, round_up, u32_at, u64_at,
 };
 use crate::format::error::{FormatError, Structure};
-use crate::format::snapshot::SnapshotKind;
+use crate::format::snapshot::SectionKind;
 use crate::ids::StreamId;
 
 const LANE_COUNT_AT: usize = FIELDS_AT;
 const STORE_ID_AT: usize = LANE_COUNT_AT + 4;
 const NUMBER_AT: usize = STORE_ID_AT + StoreId::LEN;
-const SNAPSHOT_COUNT_AT: usize = NUMBER_AT + 8;
-const BODY_CRC_AT: usize = SNAPSHOT_COUNT_AT + 4;
+const SECTION_COUNT_AT: usize = NUMBER_AT + 8;
+const BODY_CRC_AT: usize = SECTION_COUNT_AT + 4;
 const CRC_AT: usize = BODY_CRC_AT + 4;
 const _: () = assert!(CRC_AT + 4 == 52, "a manifest's header has 52 bytes");
 
@@ -30,8 +31,8 @@ const KIND: BlockKind = BlockKind {
     crc_at: CRC_AT,
 };
 
-/// Most files of one manifest.
-pub const MAX_SNAPSHOTS: usize = 1 << 20;
+/// Most sections of one manifest.
+pub const MAX_SECTIONS: usize = 1 << 20;
 
 /// The root of the table and of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,14 +43,15 @@ pub struct Manifest {
     pub number: u64,
     /// One for each lane, by lane.
     pub lanes: Vec<LaneStart>,
-    /// The table, by lane, partition and number; a partition's first file is its base.
-    pub snapshots: Vec<SnapshotFile>,
+    /// The tables, by lane, partition and file; a lane's first partition begins with stream 0, a
+    /// partition's first section is its base.
+    pub sections: Vec<Section>,
 }
 
 impl Manifest {
     /// Returns the length of the file, bytes: a multiple of 4096.
     pub fn encoded_len(&self) -> usize {
-        file_len(self.lanes.len(), self.snapshots.len())
+        file_len(self.lanes.len(), self.sections.len())
     }
 
     /// Encodes the file.
@@ -65,19 +67,19 @@ impl Manifest {
             lane.encode_into(out);
             rest = others;
         }
-        for snapshot in &self.snapshots {
-            let (out, others) = rest.split_at_mut(SnapshotFile::LEN);
-            snapshot.encode_into(out);
+        for section in &self.sections {
+            let (out, others) = rest.split_at_mut(Section::LEN);
+            section.encode_into(out);
             rest = others;
         }
-        let body_end = BLOCK_BYTES + body_len(self.lanes.len(), self.snapshots.len());
+        let body_end = BLOCK_BYTES + body_len(self.lanes.len(), self.sections.len());
         let count = |len: usize| u32::try_from(len).expect("check_sense has bounded the lists");
-        let counts = (count(self.lanes.len()), count(self.snapshots.len()));
+        let counts = (count(self.lanes.len()), count(self.sections.len()));
         let mut block: Block = KIND.start();
         put(&mut block, LANE_COUNT_AT, &counts.0.to_le_bytes());
         put(&mut block, STORE_ID_AT, &self.store_id.0);
         put(&mut block, NUMBER_AT, &self.number.to_le_bytes());
-        put(&mut block, SNAPSHOT_COUNT_AT, &counts.1.to_le_bytes());
+        put(&mut block, SECTION_COUNT_AT, &counts.1.to_le_bytes());
         header.fill(0);
         let body_crc = crc32c::crc32c(&file[BLOCK_BYTES..body_end]);
         put(&mut block, BODY_CRC_AT, &body_crc.to_le_bytes());
@@ -97,23 +99,23 @@ impl Manifest {
             return Err(FormatError::WrongLength { structure, needed, got });
         };
         KIND.check(header)?;
-        let (lanes, snapshots) = counts(header)?;
-        check_len(file, structure, file_len(lanes, snapshots))?;
-        let (body, pad) = rest.split_at(body_len(lanes, snapshots));
+        let (lanes, sections) = counts(header)?;
+        check_len(file, structure, file_len(lanes, sections))?;
+        let (body, pad) = rest.split_at(body_len(lanes, sections));
         let (stored, computed) = (u32_at(header, BODY_CRC_AT), crc32c::crc32c(body));
         if stored != computed {
             return Err(FormatError::WrongCrc { structure, stored, computed });
         }
         check_zero(pad, structure, "padding")?;
         // The file's length bounds both lists.
-        let (lanes, snapshots) = body.split_at(lanes * LaneStart::LEN);
+        let (lanes, sections) = body.split_at(lanes * LaneStart::LEN);
         let manifest = Self {
             store_id: StoreId(array_at(header, STORE_ID_AT)),
             number: u64_at(header, NUMBER_AT),
             lanes: lanes.chunks(LaneStart::LEN).map(LaneStart::decode).collect::<Result<_, _>>()?,
-            snapshots: snapshots
-                .chunks(SnapshotFile::LEN)
-                .map(SnapshotFile::decode)
+            sections: sections
+                .chunks(Section::LEN)
+                .map(Section::decode)
                 .collect::<Result<_, _>>()?,
         };
         manifest.check_sense()?;
@@ -124,7 +126,7 @@ impl Manifest {
     fn check_sense(&self) -> Result<(), FormatError> {
         let structure = Structure::Manifest;
         lane_bounds().check(len_u64(self.lanes.len()))?;
-        snapshot_bounds().check(len_u64(self.snapshots.len()))?;
+        section_bounds().check(len_u64(self.sections.len()))?;
         for pair in self.lanes.windows(2) {
             if pair[0].lane >= pair[1].lane {
                 let (field, stored) = ("lane", u64::from(pair[1].lane.0));
@@ -137,44 +139,65 @@ impl Manifest {
             let (field, most) = ("next stream", StreamId::MAX_IN_LANE + 1);
             Bounds { structure, field, least: 0, most }.check(lane.next_stream)?;
         }
-        let mut before: Option<&SnapshotFile> = None;
-        for file in &self.snapshots {
-            if self.lanes.binary_search_by_key(&file.lane, |lane| lane.lane).is_err() {
-                let (field, stored) = ("lane of a snapshot", u64::from(file.lane.0));
-                return Err(FormatError::UnknownValue { structure, field, stored });
-            }
-            let key = |file: &SnapshotFile| (file.lane, file.partition, file.number);
-            if before.is_some_and(|before| key(before) >= key(file)) {
-                let (field, stored) = ("snapshot", file.number);
-                return Err(FormatError::OutOfOrder { structure, field, stored });
-            }
-            let part = |file: &SnapshotFile| (file.lane, file.partition);
-            let is_first = before.is_none_or(|before| part(before) != part(file));
-            if is_first != (file.kind == SnapshotKind::Base) {
-                return Err(FormatError::Misfit { structure, field: "base of a partition" });
-            }
-            before = Some(file);
+        let mut before = None;
+        for section in &self.sections {
+            self.check_section(before, section)?;
+            before = Some(section);
+        }
+        Ok(())
+    }
+
+    /// Checks a section, and that it follows the one before.
+    fn check_section(
+        &self,
+        before: Option<&Section>,
+        section: &Section,
+    ) -> Result<(), FormatError> {
+        let structure = Structure::Manifest;
+        section.check_sense()?;
+        let Ok(lane) = self.lanes.binary_search_by_key(&section.lane, |lane| lane.lane) else {
+            let (field, stored) = ("lane of a section", u64::from(section.lane.0));
+            return Err(FormatError::UnknownValue { structure, field, stored });
+        };
+        // A table is published only once the log is durable past its stamps.
+        let (field, most) = ("stamp of a section", self.lanes[lane].durable_lsn.0);
+        Bounds { structure, field, least: 0, most }.check(section.stamp.0)?;
+        if before.is_some_and(|before| before.key() >= section.key()) {
+            let (field, stored) = ("section", section.number);
+            return Err(FormatError::OutOfOrder { structure, field, stored });
+        }
+        let same_lane = before.filter(|before| before.lane == section.lane);
+        if same_lane.is_none() && section.first != 0 {
+            return Err(FormatError::Misfit { structure, field: "first partition of a lane" });
+        }
+        let same_partition = same_lane.filter(|before| before.first == section.first);
+        if same_partition.is_none() != (section.kind == SectionKind::Base) {
+            return Err(FormatError::Misfit { structure, field: "base of a partition" });
+        }
+        if same_partition.is_some_and(|before| before.stamp > section.stamp) {
+            let (field, stored) = ("stamp of a section", section.stamp.0);
+            return Err(FormatError::OutOfOrder { structure, field, stored });
         }
         Ok(())
     }
 }
 
 /// Returns the length of the lists, bytes.
-const fn body_len(lanes: usize, snapshots: usize) -> usize {
-    lanes * LaneStart::LEN + snapshots * SnapshotFile::LEN
+const fn body_len(lanes: usize, sections: usize) -> usize {
+    lanes * LaneStart::LEN + sections * Section::LEN
 }
 
 /// Returns the length of the file, bytes.
-const fn file_len(lanes: usize, snapshots: usize) -> usize {
-    BLOCK_BYTES + round_up(body_len(lanes, snapshots), BLOCK_BYTES)
+const fn file_len(lanes: usize, sections: usize) -> usize {
+    BLOCK_BYTES + round_up(body_len(lanes, sections), BLOCK_BYTES)
 }
 
 /// Reads how long the lists are.
 fn counts(header: &[u8]) -> Result<(usize, usize), FormatError> {
-    let (lanes, snapshots) = (u32_at(header, LANE_COUNT_AT), u32_at(header, SNAPSHOT_COUNT_AT));
+    let (lanes, sections) = (u32_at(header, LANE_COUNT_AT), u32_at(header, SECTION_COUNT_AT));
     lane_bounds().check(u64::from(lanes))?;
-    snapshot_bounds().check(u64::from(snapshots))?;
-    Ok((len_usize(lanes), len_usize(snapshots)))
+    section_bounds().check(u64::from(sections))?;
+    Ok((len_usize(lanes), len_usize(sections)))
 }
 
 /// How many lanes there can be.
@@ -183,10 +206,10 @@ const fn lane_bounds() -> Bounds {
     Bounds { structure, field, least: 1, most: u16::MAX as u64 }
 }
 
-/// How many snapshots there can be.
-const fn snapshot_bounds() -> Bounds {
-    let (structure, field) = (Structure::Manifest, "number of snapshots");
-    Bounds { structure, field, least: 0, most: MAX_SNAPSHOTS as u64 }
+/// How many sections there can be.
+const fn section_bounds() -> Bounds {
+    let (structure, field) = (Structure::Manifest, "number of sections");
+    Bounds { structure, field, least: 0, most: MAX_SECTIONS as u64 }
 }
 
 #[cfg(test)]

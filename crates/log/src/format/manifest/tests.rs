@@ -34,16 +34,22 @@ type Break = fn(&mut Manifest);
 
 #[test]
 fn manifests_that_make_no_sense_are_not_even_written() {
-    let breaks: [(&str, Break); 9] = [
+    let breaks: [(&str, Break); 15] = [
         ("no lane", |m| m.lanes.clear()),
         ("a lane twice", |m| m.lanes[1].lane = m.lanes[0].lane),
         ("lanes out of order", |m| m.lanes.swap(0, 1)),
         ("replay from what is not durable", |m| m.lanes[0].replay_from.0 = u64::MAX),
         ("too many streams", |m| m.lanes[0].next_stream = u64::MAX),
-        ("a snapshot twice", |m| m.snapshots[1] = m.snapshots[0]),
-        ("snapshots out of order", |m| m.snapshots.swap(1, 2)),
-        ("a snapshot of no lane", |m| m.snapshots[2].lane = LaneId(9)),
-        ("changes without a base", |m| m.snapshots[0].kind = SnapshotKind::Delta),
+        ("a section twice", |m| m.sections[1] = m.sections[0]),
+        ("sections out of order", |m| m.sections.swap(1, 2)),
+        ("a section of no lane", |m| m.sections[2].lane = LaneId(9)),
+        ("changes without a base", |m| m.sections[0].kind = SectionKind::Delta),
+        ("a second base", |m| m.sections[1].kind = SectionKind::Base),
+        ("streams before the first partition", |m| m.sections.drain(..2).for_each(drop)),
+        ("an older delta behind a newer one", |m| m.sections[1].stamp = Lsn(0)),
+        ("a section of what is not durable", |m| m.sections[1].stamp = Lsn(1 << 41)),
+        ("a section of nothing", |m| m.sections[2].len = 31),
+        ("a section in its file's header", |m| m.sections[2].position = 4095),
     ];
     for (what, break_it) in breaks {
         let mut manifest = manifest();
@@ -53,7 +59,7 @@ fn manifests_that_make_no_sense_are_not_even_written() {
 }
 
 /// Makes valid lists of random numbers.
-fn lists(lanes: &[(u64, u64, u32)], files: &[(u64, u32)]) -> Manifest {
+fn lists(lanes: &[(u64, u64, u32)], sections: &[(u64, u64)]) -> Manifest {
     let lanes = lanes.iter().zip(0_u16..);
     let lanes = lanes.map(|((replay, more, crc), lane)| LaneStart {
         lane: LaneId(lane),
@@ -64,16 +70,21 @@ fn lists(lanes: &[(u64, u64, u32)], files: &[(u64, u32)]) -> Manifest {
         prev_crc: Some(*crc).filter(|crc| crc % 2 == 0),
     });
     let lanes: Vec<_> = lanes.collect();
-    let mut snapshots = Vec::new();
-    for ((stamp, partition), number) in files.iter().zip(0..) {
-        let is_first = snapshots.last().is_none_or(|f: &SnapshotFile| f.partition != *partition);
-        let kind = if is_first { SnapshotKind::Base } else { SnapshotKind::Delta };
-        let partition = *partition;
-        let len = stamp.rotate_left(7);
-        let (crc, stamp, lane) = (partition ^ 0x55, Lsn(*stamp), LaneId(0));
-        snapshots.push(SnapshotFile { number, lane, partition, kind, stamp, len, crc });
+    let mut all: Vec<Section> = Vec::new();
+    for ((bits, partition), number) in sections.iter().zip(0..) {
+        let first = partition - sections[0].1;
+        let before = all.last().filter(|before| before.first == first);
+        let kind = if before.is_none() { SectionKind::Base } else { SectionKind::Delta };
+        let stamp = Lsn(before.map_or(0, |before| before.stamp.0 + 1));
+        let [crc, entries] = [*bits, bits >> 32].map(|bits| u32::try_from(bits & 0xffff).unwrap());
+        let (position, len, lane) = (4096 + (bits >> 8), 32 + entries, LaneId(0));
+        all.push(Section { number, position, lane, first, kind, stamp, entries, len, crc });
     }
-    Manifest { store_id: STORE, number: 1, lanes, snapshots }
+    let durable = lanes[0].durable_lsn.0;
+    for section in &mut all {
+        section.stamp.0 = section.stamp.0.min(durable);
+    }
+    Manifest { store_id: STORE, number: 1, lanes, sections: all }
 }
 
 proptest! {
@@ -82,10 +93,10 @@ proptest! {
     #[test]
     fn a_manifest_survives_encoding(
         lanes in vec(any::<(u64, u64, u32)>(), 1..5),
-        mut files in vec((any::<u64>(), 0..9_u32), 0..200),
+        mut sections in vec((any::<u64>(), 0..9_u64), 0..200),
     ) {
-        files.sort_by_key(|(_, partition)| *partition);
-        let manifest = lists(&lanes, &files);
+        sections.sort_by_key(|(_, partition)| *partition);
+        let manifest = lists(&lanes, &sections);
         let file = manifest.encode().unwrap();
         prop_assert_eq!(file.len(), manifest.encoded_len());
         prop_assert_eq!(Manifest::decode(&file), Ok(manifest));
@@ -97,7 +108,7 @@ proptest! {
         body_edits in edits(),
     ) {
         let mut file = manifest().encode().unwrap();
-        let body = BLOCK_BYTES..BLOCK_BYTES + 6 * 40;
+        let body = BLOCK_BYTES..BLOCK_BYTES + 3 * LaneStart::LEN + 3 * Section::LEN;
         scribble(&mut file, FIELDS_AT..BODY_CRC_AT, &header_edits);
         scribble(&mut file, body.clone(), &body_edits);
         let body_crc = crc32c::crc32c(&file[body]);

@@ -3,7 +3,7 @@
 use std::ops::BitOr;
 
 use crate::format::bytes::{
-    Bounds, Input, Output, check_zero, len_u64, put, round_up, u16_at, u32_at, u64_at,
+    Bounds, Input, Output, check_zero, len_u64, len_usize, put, round_up, u16_at, u32_at, u64_at,
 };
 use crate::format::error::{FormatError, Structure};
 use crate::format::extension::{
@@ -14,16 +14,14 @@ use crate::ids::{Offset, StreamId};
 const STREAM_AT: usize = 0;
 const TAIL_AT: usize = STREAM_AT + 8;
 const ABSORBED_AT: usize = TAIL_AT + 8;
-const BASE_AT: usize = ABSORBED_AT + 8;
-const LAST_TOUCHED_MS_AT: usize = BASE_AT + 8;
+const LAST_TOUCHED_MS_AT: usize = ABSORBED_AT + 8;
 const REGION_CRC_AT: usize = LAST_TOUCHED_MS_AT + 8;
-const FORKS_AT: usize = REGION_CRC_AT + 4;
-const EXT_LEN_AT: usize = FORKS_AT + 4;
-const PRODUCERS_LEN_AT: usize = EXT_LEN_AT + 2;
-const FLAGS_AT: usize = PRODUCERS_LEN_AT + 2;
+const PRODUCERS_LEN_AT: usize = REGION_CRC_AT + 4;
+const EXT_LEN_AT: usize = PRODUCERS_LEN_AT + 4;
+const FLAGS_AT: usize = EXT_LEN_AT + 2;
 const ZERO_AT: usize = FLAGS_AT + 1;
-const HEAD_LEN: usize = ZERO_AT + 3;
-const _: () = assert!(HEAD_LEN == 56, "an entry's head has 56 bytes");
+const HEAD_LEN: usize = ZERO_AT + 5;
+const _: () = assert!(HEAD_LEN == 48, "an entry's head has 48 bytes");
 
 const PRODUCER_EPOCH_AT: usize = 0;
 const PRODUCER_SEQ_AT: usize = PRODUCER_EPOCH_AT + 8;
@@ -33,8 +31,11 @@ const _: () = assert!(PRODUCER_HEAD_LEN == 18, "a producer's head has 18 bytes")
 
 /// Entries and producers are padded to a multiple of it, bytes.
 const ALIGN: usize = 8;
-/// Longest list of producers, bytes: 144 of them with ids of 256 bytes, 731 with ids of 36.
-pub const MAX_PRODUCERS_LEN: usize = 40 << 10;
+/// Most producers of a stream: an entry is written whole whenever its stream changed.
+pub const MAX_PRODUCERS: usize = 1024;
+/// Longest list of producers, bytes.
+const MAX_PRODUCERS_LEN: usize =
+    MAX_PRODUCERS * round_up(PRODUCER_HEAD_LEN + MAX_PRODUCER_ID_LEN, ALIGN);
 /// Longest entry, bytes.
 pub const MAX_ENTRY_LEN: usize = HEAD_LEN + MAX_EXTENSIONS_LEN + MAX_PRODUCERS_LEN;
 
@@ -45,7 +46,7 @@ pub struct EntryFlags(u8);
 impl EntryFlags {
     /// Nothing takes bytes any more.
     pub const CLOSED: Self = Self(1 << 0);
-    /// The stream is gone; the entry hides those of older files.
+    /// The stream is gone; the entry hides those of older sections, and says nothing else.
     pub const DELETED: Self = Self(1 << 1);
     /// The name is gone; the bytes stay for forks.
     pub const SOFT_DELETED: Self = Self(1 << 2);
@@ -66,23 +67,19 @@ impl BitOr for EntryFlags {
     }
 }
 
-/// One stream as of a snapshot's stamp.
+/// One stream as of a section's stamp.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entry<'a> {
     /// The stream.
     pub stream: StreamId,
     /// What has happened to it.
     pub flags: EntryFlags,
-    /// Where its bytes of its own begin: 0, or for a fork the length of the shared prefix.
-    pub base: Offset,
     /// Up to where its home holds its bytes.
     pub absorbed: Offset,
     /// Where the next append goes.
     pub tail: Offset,
     /// Running checksum of the home's last region that is not full.
     pub region_crc: u32,
-    /// Forks that need its bytes.
-    pub forks: u32,
     /// When it was last used: milliseconds since 1970, UTC.
     pub last_touched_ms: u64,
     /// Its name; absent for a deleted one.
@@ -91,7 +88,7 @@ pub struct Entry<'a> {
     pub content_type: Option<&'a str>,
     /// When it ends by itself.
     pub expiry: Option<Expiry>,
-    /// Where it was forked.
+    /// Where it was forked: its own bytes begin there, or at 0.
     pub fork_parent: Option<ForkParent>,
     /// A writer's own sequence, the last one.
     pub sequence: Option<&'a [u8]>,
@@ -108,7 +105,8 @@ impl<'a> Entry<'a> {
     ///
     /// # Errors
     /// [`FormatError::OutOfRange`] for a field that is too long, too many producers, or offsets
-    /// that are not base <= absorbed <= tail.
+    /// that are not fork's offset <= absorbed <= tail; [`FormatError::Misfit`] for a stream without
+    /// a name, or a deleted one with anything.
     pub fn encoded_len(&self) -> Result<usize, FormatError> {
         self.check_sense()?;
         Ok(HEAD_LEN + self.extensions().encoded_len()? + self.producers_len()?)
@@ -137,12 +135,11 @@ impl<'a> Entry<'a> {
         put(head, STREAM_AT, &self.stream.0.to_le_bytes());
         put(head, TAIL_AT, &self.tail.0.to_le_bytes());
         put(head, ABSORBED_AT, &self.absorbed.0.to_le_bytes());
-        put(head, BASE_AT, &self.base.0.to_le_bytes());
         put(head, LAST_TOUCHED_MS_AT, &self.last_touched_ms.to_le_bytes());
         put(head, REGION_CRC_AT, &self.region_crc.to_le_bytes());
-        put(head, FORKS_AT, &self.forks.to_le_bytes());
+        let producers_len = u32::try_from(producers_len).expect("checked against its bounds");
+        put(head, PRODUCERS_LEN_AT, &producers_len.to_le_bytes());
         put(head, EXT_LEN_AT, &len_u16(ext_len).to_le_bytes());
-        put(head, PRODUCERS_LEN_AT, &len_u16(producers_len).to_le_bytes());
         put(head, FLAGS_AT, &[self.flags.0]);
     }
 
@@ -162,15 +159,13 @@ impl<'a> Entry<'a> {
         if ext.touched_ms.is_some() {
             return Err(FormatError::Misfit { structure, field: "tag of a touch" });
         }
-        let producers = input.take(usize::from(u16_at(head, PRODUCERS_LEN_AT)))?;
+        let producers = input.take(len_usize(u32_at(head, PRODUCERS_LEN_AT)))?;
         let entry = Self {
             stream: StreamId(u64_at(head, STREAM_AT)),
             flags: EntryFlags(head[FLAGS_AT]),
-            base: Offset(u64_at(head, BASE_AT)),
             absorbed: Offset(u64_at(head, ABSORBED_AT)),
             tail: Offset(u64_at(head, TAIL_AT)),
             region_crc: u32_at(head, REGION_CRC_AT),
-            forks: u32_at(head, FORKS_AT),
             last_touched_ms: u64_at(head, LAST_TOUCHED_MS_AT),
             name: ext.name,
             content_type: ext.content_type,
@@ -187,8 +182,18 @@ impl<'a> Entry<'a> {
 
     /// Checks what no writer ever writes.
     fn check_sense(&self) -> Result<(), FormatError> {
-        let (structure, field) = (Structure::SnapshotEntry, "absorbed offset");
-        let (least, most) = (self.base.0, self.tail.0);
+        let structure = Structure::SnapshotEntry;
+        if self.flags.contains(EntryFlags::DELETED) {
+            let (stream, flags) = (self.stream, EntryFlags::DELETED);
+            let is_bare = *self == Self { stream, flags, ..Self::default() };
+            let field = "field of a deleted stream";
+            return if is_bare { Ok(()) } else { Err(FormatError::Misfit { structure, field }) };
+        }
+        if self.name.is_none() {
+            return Err(FormatError::Misfit { structure, field: "name" });
+        }
+        let least = self.fork_parent.map_or(0, |parent| parent.offset.0);
+        let (field, most) = ("absorbed offset", self.tail.0);
         Bounds { structure, field, least, most }.check(self.absorbed.0)
     }
 
