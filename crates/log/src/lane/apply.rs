@@ -21,8 +21,6 @@ pub struct Effect<'a> {
     pub header: &'a RecordHeader,
     /// Its fields.
     pub fields: &'a Extensions<'a>,
-    /// Wall clock of its frame, ms.
-    pub time_ms: u64,
     /// Producers a stream remembers.
     pub max_producers: u32,
 }
@@ -32,37 +30,48 @@ pub struct Effect<'a> {
 /// # Errors
 /// When the record does not fit the table: it follows from no history.
 pub fn apply(table: &mut Table, effect: &Effect<'_>) -> Result<Option<SlotNo>, OpenError> {
-    let header = effect.header;
-    match header.kind {
+    let slot = table.by_id(effect.header.stream);
+    apply_at(table, slot, effect)
+}
+
+/// Changes the table as a record says whose stream's slot is known, where it has one.
+///
+/// # Errors
+/// As [`apply`].
+pub fn apply_at(
+    table: &mut Table,
+    slot: Option<SlotNo>,
+    effect: &Effect<'_>,
+) -> Result<Option<SlotNo>, OpenError> {
+    let is_its = |at: SlotNo| table.is_at(at, effect.header.stream);
+    assert!(slot.is_none_or(is_its), "a record changes its own stream");
+    let known = || slot.ok_or_else(|| misfit(effect, "stream of the record"));
+    match effect.header.kind {
         RecordKind::EpochStart => Ok(None),
         RecordKind::Create | RecordKind::Fork => create(table, effect).map(Some),
         RecordKind::Append | RecordKind::Close => {
-            let at = known(table, effect)?;
+            let at = known()?;
             extend(table, at, effect)?;
             Ok(Some(at))
         }
         RecordKind::Delete => {
-            let at = known(table, effect)?;
+            let at = known()?;
             table.remove(at);
             Ok(None)
         }
         RecordKind::SoftDelete => {
-            let at = known(table, effect)?;
+            let at = known()?;
             table.slot_mut(at).flags.set(Flags::SOFT_DELETED);
             table.note_change(at);
             Ok(Some(at))
         }
         RecordKind::Touch => {
-            let at = known(table, effect)?;
-            touch(table, at, effect.fields.touched_ms.unwrap_or(effect.time_ms));
+            let at = known()?;
+            touch(table, at, effect)?;
             table.note_change(at);
             Ok(Some(at))
         }
     }
-}
-
-fn known(table: &Table, effect: &Effect<'_>) -> Result<SlotNo, OpenError> {
-    table.by_id(effect.header.stream).ok_or_else(|| misfit(effect, "stream of the record"))
 }
 
 fn misfit(effect: &Effect<'_>, field: &'static str) -> OpenError {
@@ -131,7 +140,7 @@ fn extend(table: &mut Table, at: SlotNo, effect: &Effect<'_>) -> Result<(), Open
         }
     }
     if matches!(table.slot(at).config.expiry, Some(Expiry::Sliding { .. })) {
-        touch(table, at, effect.fields.touched_ms.unwrap_or(effect.time_ms));
+        touch(table, at, effect)?;
     }
     if let Some(sequence) = effect.fields.sequence {
         table.rare_mut(at).sequence = Some(sequence.into());
@@ -141,10 +150,12 @@ fn extend(table: &mut Table, at: SlotNo, effect: &Effect<'_>) -> Result<(), Open
 }
 
 /// Notes a stream's use, as the log knows it.
-fn touch(table: &mut Table, at: SlotNo, at_ms: u64) {
+fn touch(table: &mut Table, at: SlotNo, effect: &Effect<'_>) -> Result<(), OpenError> {
+    let at_ms = effect.fields.touched_ms.ok_or_else(|| misfit(effect, "time of the use"))?;
     let rare = table.rare_mut(at);
     rare.touched_ms = rare.touched_ms.max(at_ms);
     rare.logged_touch_ms = rare.logged_touch_ms.max(at_ms);
+    Ok(())
 }
 
 /// Leaves a mark where the last one is far back.

@@ -125,7 +125,7 @@ impl Lane {
             payload: &[],
             payload_crc: None,
         };
-        self.stage(&mut state, &record)?;
+        self.stage(&mut state, &record, Some(at))?;
         drop(state);
         self.kick();
         Ok(())

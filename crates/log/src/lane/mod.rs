@@ -4,24 +4,27 @@
 //! without it. A commit takes what is sealed, writes it, waits for the barrier, and publishes: by
 //! whichever thread waits for its own record first, or by the lane's committer when nobody does.
 //!
-//! Walk: `staging` builds frames, `apply` changes the table, `commit` writes and publishes, `read`
-//! answers readers, `room` keeps the log in its bounds, `segment` has the files, `waiters` those
-//! who wait.
+//! Walk: `staging` builds frames, `apply` changes the table, `commit` writes, `publish` shows,
+//! `ticket` waits, `read` answers readers, `room` keeps the log in its bounds, `segment` has the
+//! files, `waiters` those who wait.
 
 pub mod apply;
 mod checkpoint;
 pub mod commit;
 mod forks;
 mod lifetime;
+mod publish;
 mod read;
 mod room;
 pub mod segment;
 pub mod staging;
 mod streams;
+mod ticket;
 pub mod waiters;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
@@ -62,10 +65,22 @@ pub struct Lane {
     images: Arc<Images>,
     write_path: Chosen,
     state: Mutex<State>,
-    /// Tells the committer that something waits, or that it should end.
+    /// Calls the committer.
     work: Condvar,
+    /// What `State::acknowledged` was at the last look: whoever waits for less need not take the
+    /// lock.
+    acked: AtomicU64,
     /// How long waking took, ns; recorded where the lane's lock is not held.
     wakes: Mutex<Histogram>,
+}
+
+/// What the committer's thread is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Committer {
+    /// It waits to be called.
+    Waiting,
+    /// It has been called or is at work, and will look once more; or there is none.
+    Awake,
 }
 
 /// Everything behind the lane's lock.
@@ -91,6 +106,7 @@ pub(crate) struct State {
     /// Everything before it is behind a barrier: what frames may say of it.
     synced: Lsn,
     is_committing: bool,
+    committer: Committer,
     /// Bytes staged and not durable.
     staged_bytes: u64,
     /// Streams whose home lacks durable bytes.
@@ -185,6 +201,7 @@ impl Lane {
             durable: parts.durable,
             synced: parts.durable,
             is_committing: false,
+            committer: Committer::Awake,
             staged_bytes: 0,
             unabsorbed: parts.unabsorbed,
             dead: parts.dead,
@@ -217,6 +234,7 @@ impl Lane {
             write_path: parts.write_path,
             state: Mutex::new(state),
             work: Condvar::new(),
+            acked: AtomicU64::new(0),
             wakes: Mutex::default(),
         }
     }

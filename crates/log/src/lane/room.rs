@@ -308,6 +308,7 @@ impl Lane {
             Held::default().from
         };
         let done = state.acknowledged();
+        self.acked.fetch_max(done.0, Ordering::Release);
         state.waiters.take_before(done, &mut woken);
         drop(state);
         woken.into_iter().for_each(Waiter::wake);

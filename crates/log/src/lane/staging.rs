@@ -11,6 +11,9 @@ use crate::ids::{Epoch, LaneId, Lsn, SegmentNo};
 use crate::lane::segment::{self, to_u64, to_usize};
 use crate::table::SlotNo;
 
+/// Elements of the largest list whose memory is kept.
+const MOST_SPARE: usize = 4096;
+
 /// What a lane's frames have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
@@ -76,6 +79,9 @@ pub struct Staging {
     prev_crc: u32,
     open: Open,
     sealed: Vec<Sealed>,
+    /// Memory to use again.
+    spare_touched: Vec<Touched>,
+    spare_frames: Vec<Sealed>,
 }
 
 /// Where a lane goes on.
@@ -102,6 +108,8 @@ impl Staging {
             prev_crc: resume.prev_crc,
             open: Open::default(),
             sealed: Vec::new(),
+            spare_touched: Vec::new(),
+            spare_frames: Vec::new(),
         }
     }
 
@@ -177,7 +185,8 @@ impl Staging {
         if self.open.records == 0 {
             return;
         }
-        let open = std::mem::take(&mut self.open);
+        let touched = std::mem::take(&mut self.spare_touched);
+        let open = std::mem::replace(&mut self.open, Open { touched, ..Open::default() });
         let start = self.image.published();
         let lsn = segment::start(self.segment, self.identity.segment_bytes).0 + to_u64(start);
         let frame = &mut self.image.unpublished()[..frame_len(open.body_len)];
@@ -217,7 +226,22 @@ impl Staging {
 
     /// Takes the sealed frames, in order.
     pub fn take_sealed(&mut self) -> Vec<Sealed> {
-        std::mem::take(&mut self.sealed)
+        std::mem::replace(&mut self.sealed, std::mem::take(&mut self.spare_frames))
+    }
+
+    /// Takes frames back that are published, to use their memory again.
+    pub fn give_back(&mut self, mut frames: Vec<Sealed>) {
+        for frame in frames.drain(..) {
+            let mut touched = frame.touched;
+            let is_larger = touched.capacity() > self.spare_touched.capacity();
+            if is_larger && touched.capacity() <= MOST_SPARE {
+                touched.clear();
+                self.spare_touched = touched;
+            }
+        }
+        if frames.capacity() <= MOST_SPARE {
+            self.spare_frames = frames;
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::apply::{Effect, apply};
+use super::apply::{Effect, apply_at};
 use super::commit::Ticket;
 use super::segment::to_u64;
 use super::staging::Touched;
@@ -110,7 +110,7 @@ impl Lane {
             payload: new.payload,
             payload_crc: None,
         };
-        let lsn = self.stage(state, &record)?;
+        let lsn = self.stage(state, &record, None)?;
         state.next_stream += 1;
         let at = state.table.by_id(id).expect("it was just staged");
         Self::schedule_expiry(state, at);
@@ -156,7 +156,7 @@ impl Lane {
             payload: request.payload,
             payload_crc: None,
         };
-        let lsn = self.stage(&mut state, &record)?;
+        let lsn = self.stage(&mut state, &record, Some(at))?;
         let tail = state.table.slot(at).tail;
         Ok(Ticket::new(self, lsn, Appended { tail, outcome: AppendOutcome::New }))
     }
@@ -192,7 +192,7 @@ impl Lane {
             payload: &[],
             payload_crc: None,
         };
-        let lsn = self.stage(state, &record)?;
+        let lsn = self.stage(state, &record, Some(at))?;
         // The slot may be another stream's by the time this is durable.
         let watchers = state.watchers.remove(&at).unwrap_or_default();
         state.ended.extend(watchers);
@@ -239,8 +239,14 @@ impl Lane {
         Ok(())
     }
 
-    /// Stages a record: into the open frame, and into the table. Gives where it begins.
-    pub(super) fn stage(&self, state: &mut State, record: &NewRecord<'_>) -> LogResult<Lsn> {
+    /// Stages a record of a stream whose slot is known, where it has one: into the open frame, and
+    /// into the table. Gives where it begins.
+    pub(super) fn stage(
+        &self,
+        state: &mut State,
+        record: &NewRecord<'_>,
+        known: Option<SlotNo>,
+    ) -> LogResult<Lsn> {
         state.check_writable()?;
         let len = record.encoded_len().map_err(too_large)?;
         if state.staged_bytes.saturating_add(to_u64(len)) > self.options.max_staged_bytes {
@@ -255,17 +261,14 @@ impl Lane {
         let is_first = state.staging.is_empty();
         let begun = (is_timed || is_first).then(|| self.clock.monotonic());
         let at = state.staging.next_record();
-        let known = state.table.by_id(record.stream);
         let parent = known.and_then(|slot| state.table.rare(slot)).and_then(|rare| rare.parent);
         let last = known.and_then(|slot| state.table.slot(slot).last);
         let prev = last.map_or(0, |last| RecordHeader::distance(at, last.lsn()));
         let record = NewRecord { prev, ..*record };
         let header = planned_header(&record);
-        let time_ms = self.now_ms();
         let max_producers = self.options.max_producers;
-        let effect =
-            Effect { at, header: &header, fields: &record.extensions, time_ms, max_producers };
-        let slot = apply(&mut state.table, &effect)
+        let effect = Effect { at, header: &header, fields: &record.extensions, max_producers };
+        let slot = apply_at(&mut state.table, known, &effect)
             .expect("what was decided under this lock fits the table");
         let touched = Touched {
             slot: slot.or(known).unwrap_or(SlotNo(0)),

@@ -23,6 +23,15 @@ impl Waiter {
             Self::Task(waker) => waker.wake(),
         }
     }
+
+    /// Whether waking one is waking the other.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Thread(one), Self::Thread(other)) => one.id() == other.id(),
+            (Self::Task(one), Self::Task(other)) => one.will_wake(other),
+            _ => false,
+        }
+    }
 }
 
 /// A queue ordered by position. Most arrive in order: staging gives rising positions.
@@ -32,16 +41,25 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// Adds somebody who waits until everything before and at `lsn` is durable.
+    /// Adds somebody who waits until everything before and at `lsn` is durable; whoever waits for
+    /// that already, and asks again, is not added twice.
     pub fn add(&mut self, lsn: Lsn, waiter: Waiter) {
         let behind = self.queue.iter().rev().take_while(|(other, _)| *other > lsn).count();
-        self.queue.insert(self.queue.len() - behind, (lsn, waiter));
+        let at = self.queue.len() - behind;
+        let mut same = self.queue.range(..at).rev().take_while(|(other, _)| *other == lsn);
+        if !same.any(|(_, other)| other.is_same(&waiter)) {
+            self.queue.insert(at, (lsn, waiter));
+        }
     }
 
-    /// Takes out everybody whose record lies before `durable`.
+    /// Takes out everybody whose record lies before `durable`; who waits for several in a row is
+    /// given once.
     pub fn take_before(&mut self, durable: Lsn, into: &mut Vec<Waiter>) {
         while self.queue.front().is_some_and(|(lsn, _)| *lsn < durable) {
-            into.extend(self.queue.pop_front().map(|(_, waiter)| waiter));
+            let waiter = self.queue.pop_front().map(|(_, waiter)| waiter);
+            let is_new = |waiter: &Waiter| !into.last().is_some_and(|last| last.is_same(waiter));
+            let waiter = waiter.filter(is_new);
+            into.extend(waiter);
         }
     }
 
@@ -66,20 +84,50 @@ mod tests {
         }
     }
 
+    fn counts<const N: usize>() -> [Arc<Count>; N] {
+        std::array::from_fn(|_| Arc::new(Count(AtomicU64::new(0))))
+    }
+
+    fn task(count: &Arc<Count>) -> Waiter {
+        Waiter::Task(Arc::clone(count).into())
+    }
+
+    fn wake(woken: Vec<Waiter>, counts: &[Arc<Count>]) -> Vec<u64> {
+        woken.into_iter().for_each(Waiter::wake);
+        counts.iter().map(|count| count.0.load(Ordering::Relaxed)).collect()
+    }
+
     #[test]
     fn exactly_those_before_the_durable_position_are_woken_in_whatever_order_they_came() {
-        let count = Arc::new(Count(AtomicU64::new(0)));
+        let counts: [_; 6] = counts();
         let mut waiters = Waiters::default();
-        for lsn in [10, 30, 20, 20, 5, 40] {
-            waiters.add(Lsn(lsn), Waiter::Task(Arc::clone(&count).into()));
+        for (lsn, count) in [10, 30, 20, 20, 5, 40].into_iter().zip(&counts) {
+            waiters.add(Lsn(lsn), task(count));
         }
         let mut woken = Vec::new();
         waiters.take_before(Lsn(20), &mut woken);
-        assert_eq!(woken.len(), 2);
+        assert_eq!(wake(woken, &counts), [1, 0, 0, 0, 1, 0]);
+        let mut woken = Vec::new();
         waiters.take_before(Lsn(21), &mut woken);
-        assert_eq!(woken.len(), 4);
+        assert_eq!(wake(woken, &counts), [1, 0, 1, 1, 1, 0]);
+        let mut woken = Vec::new();
         waiters.take_all(&mut woken);
-        woken.into_iter().for_each(Waiter::wake);
-        assert_eq!(count.0.load(Ordering::Relaxed), 6);
+        assert_eq!(wake(woken, &counts), [1; 6]);
+    }
+
+    #[test]
+    fn a_task_that_asks_again_or_waits_for_several_in_a_row_is_woken_once() {
+        let counts: [_; 2] = counts();
+        let mut waiters = Waiters::default();
+        for (lsn, at) in [(10, 0), (10, 1), (10, 0), (11, 1), (12, 1), (20, 1)] {
+            waiters.add(Lsn(lsn), task(&counts[at]));
+        }
+        let mut woken = Vec::new();
+        waiters.take_before(Lsn(15), &mut woken);
+        assert_eq!(wake(woken, &counts), [1, 1]);
+        // Who was woken for some still waits for the rest.
+        let mut woken = Vec::new();
+        waiters.take_before(Lsn(21), &mut woken);
+        assert_eq!(wake(woken, &counts), [1, 2]);
     }
 }

@@ -295,7 +295,6 @@ impl Replay<'_> {
             let fields = record.extensions().map_err(damaged)?;
             let at = Lsn(frame.lsn.0 + to_u64(FrameHeader::LEN + record.at));
             let max_producers = self.options.max_producers;
-            let time_ms = frame.time_ms;
             let header = &record.header;
             if header.kind == RecordKind::EpochStart {
                 // Of no stream: the number it carries means nothing.
@@ -309,7 +308,7 @@ impl Replay<'_> {
                 self.relink(at, header.stream);
                 continue;
             }
-            let effect = Effect { at, header, fields: &fields, time_ms, max_producers };
+            let effect = Effect { at, header, fields: &fields, max_producers };
             if let Some(slot) = apply(&mut self.table, &effect)? {
                 publish(&mut self.table, slot);
             }

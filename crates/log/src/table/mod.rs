@@ -119,6 +119,12 @@ impl Table {
         &mut self.partitions
     }
 
+    /// Whether a slot is this stream's.
+    pub fn is_at(&self, at: SlotNo, id: StreamId) -> bool {
+        let slot = self.slots.get(position(at));
+        slot.is_some_and(|slot| slot.id == id && !slot.flags.has(Flags::VACANT))
+    }
+
     /// Gives a slot.
     pub fn slot(&self, at: SlotNo) -> &Slot {
         &self.slots[position(at)]

@@ -50,12 +50,11 @@ impl Record {
             fork_parent: self.parent,
             producer: producer.map(|(id, seq)| Producer { id: id.as_bytes(), epoch: 1, seq: *seq }),
             sequence: self.sequence.as_deref(),
-            touched_ms: self.touched_ms,
+            touched_ms: self.touched_ms.or(Some(self.at.0 / 7)),
             metadata: None,
         };
         let (at, header) = (self.at, &self.header);
-        let effect =
-            Effect { at, header, fields: &fields, time_ms: self.at.0 / 7, max_producers: 3 };
+        let effect = Effect { at, header, fields: &fields, max_producers: 3 };
         apply(table, &effect).unwrap_or_else(|error| panic!("{self:?}: {error}"));
     }
 }

@@ -1,0 +1,147 @@
+//! Tickets: promises of an acknowledgement, waited for by threads and by tasks.
+//!
+//! A thread that finds no commit under way commits itself, for all; a task has the committer
+//! called.
+
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+use std::task::{Context, Poll};
+
+use super::waiters::Waiter;
+use super::{Committer, Lane, State};
+use crate::error::LogResult;
+use crate::ids::Lsn;
+
+/// A promise of an acknowledgement.
+#[derive(Debug)]
+#[must_use = "an operation is acknowledged when its ticket is done"]
+pub struct Ticket<T> {
+    lane: Arc<Lane>,
+    /// Done when the log is durable beyond this.
+    at: Lsn,
+    value: Option<T>,
+}
+
+impl<T> Ticket<T> {
+    pub(super) fn new(lane: &Arc<Lane>, at: Lsn, value: T) -> Self {
+        Self { lane: Arc::clone(lane), at, value: Some(value) }
+    }
+
+    /// Waits until the operation is as durable as the log promises, and gives its answer.
+    ///
+    /// # Errors
+    /// [`crate::error::LogError::Poisoned`] when a write or barrier failed before.
+    pub fn wait(mut self) -> LogResult<T> {
+        let value = self.value.take().expect("a ticket is waited for once");
+        self.lane.wait_for(self.at)?;
+        Ok(value)
+    }
+}
+
+impl<T> Ticket<T> {
+    /// Whether the answer to come fulfils a condition.
+    pub(crate) fn is(&self, condition: impl FnOnce(&T) -> bool) -> bool {
+        self.value.as_ref().is_some_and(condition)
+    }
+}
+
+impl<T: Unpin> Future for Ticket<T> {
+    type Output = LogResult<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let ticket = self.get_mut();
+        match ticket.lane.poll_for(ticket.at, context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) => {
+                let value = ticket.value.take().expect("a ticket is not polled after it was done");
+                Poll::Ready(Ok(value))
+            }
+        }
+    }
+}
+
+impl<T> Drop for Ticket<T> {
+    fn drop(&mut self) {
+        // Whoever walks away leaves the work to the committer: the record is staged, and readers
+        // wait for it.
+        if self.value.is_some() {
+            self.lane.kick();
+        }
+    }
+}
+
+impl Lane {
+    /// Whether what begins at a position may be acknowledged, as far as that is known without the
+    /// lock: never wrongly.
+    fn is_acked(&self, at: Lsn) -> bool {
+        at.0 < self.acked.load(Ordering::Acquire)
+    }
+
+    /// Waits until the log is durable beyond a position, committing itself if nobody does.
+    fn wait_for(&self, at: Lsn) -> LogResult<()> {
+        if self.relaxed_within().is_some() {
+            self.kick();
+            let state = self.lock();
+            if self.may_acknowledge(&state, at) {
+                return state.check_healthy();
+            }
+        }
+        while !self.is_acked(at) {
+            let mut state = self.lock();
+            if self.may_acknowledge(&state, at) {
+                return Ok(());
+            }
+            state.check_healthy()?;
+            // Who is durable and still waits, waits for a checkpoint.
+            if state.is_committing || state.durable > at {
+                state.waiters.add(at, Waiter::Thread(std::thread::current()));
+                drop(state);
+                std::thread::park();
+                continue;
+            }
+            drop(state);
+            self.commit_step();
+        }
+        Ok(())
+    }
+
+    fn poll_for(&self, at: Lsn, context: &Context<'_>) -> Poll<LogResult<()>> {
+        if self.is_acked(at) {
+            return Poll::Ready(Ok(()));
+        }
+        let mut state = self.lock();
+        let answer = if self.may_acknowledge(&state, at) {
+            // What is durable stays so, whatever failed since.
+            let is_durable = state.durable > at;
+            Poll::Ready(if is_durable { Ok(()) } else { state.check_healthy() })
+        } else if let Err(error) = state.check_healthy() {
+            Poll::Ready(Err(error))
+        } else {
+            state.waiters.add(at, Waiter::Task(context.waker().clone()));
+            Poll::Pending
+        };
+        self.call_committer(state);
+        answer
+    }
+
+    /// Tells the committer that something is staged that nobody waits for.
+    pub(super) fn kick(&self) {
+        self.call_committer(self.lock());
+    }
+
+    /// Calls the committer if something is staged, nobody is at it, and it has not been called.
+    fn call_committer(&self, mut state: MutexGuard<'_, State>) {
+        let calls = state.committer == Committer::Waiting
+            && !state.is_committing
+            && !state.staging.is_empty();
+        if calls {
+            state.committer = Committer::Awake;
+        }
+        drop(state);
+        if calls {
+            self.work.notify_one();
+        }
+    }
+}
