@@ -2,7 +2,7 @@
 //!
 //! `persist` holds the journal's lock during its barrier, so appends of other threads wait for it
 //! and are covered by the next one only if somebody asks for one for all of them. That is what
-//! `Group` adds: the first who finds no barrier under way asks for one, the others wait.
+//! `Group` adds: whoever inserts last, of all who are at it, asks for one; the others wait.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,6 +45,8 @@ struct FjallStore {
 /// Group commit: appends have numbers in the order in which they were inserted.
 #[derive(Default)]
 struct Group {
+    /// Appends that are at their insert: a barrier waits for them.
+    inserting: u64,
     inserted: u64,
     durable: u64,
     is_persisting: bool,
@@ -103,9 +105,17 @@ impl FjallStore {
         Ok(())
     }
 
-    /// Waits until a barrier covers everything inserted so far, asking for it if nobody does.
-    fn wait_for_group(&self) -> SubjectResult<()> {
+    /// Inserts, and waits until a barrier covers it, asking for one if nobody else will.
+    fn append_in_group(&self, stream: u32, index: u64, payload: &[u8]) -> SubjectResult<()> {
+        self.group().inserting += 1;
+        let inserted = self.insert(stream, index, payload);
         let mut group = self.group();
+        group.inserting -= 1;
+        if let Err(error) = inserted {
+            group.failure.get_or_insert_with(|| error.to_string());
+            self.changed.notify_all();
+            return Err(error);
+        }
         group.inserted += 1;
         let own = group.inserted;
         loop {
@@ -115,7 +125,7 @@ impl FjallStore {
             if group.durable >= own {
                 return Ok(());
             }
-            if group.is_persisting {
+            if group.is_persisting || group.inserting > 0 {
                 group = self.changed.wait(group).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
@@ -151,10 +161,13 @@ impl Store for FjallStore {
 
     fn append(&self, stream: u32, payload: &[u8]) -> SubjectResult<()> {
         let next = &self.next[usize::try_from(stream).expect("32 bits fit")];
-        self.insert(stream, next.fetch_add(1, Ordering::Relaxed), payload)?;
+        let index = next.fetch_add(1, Ordering::Relaxed);
         match self.persist {
-            Persist::PerAppend => self.barrier(),
-            Persist::Group => self.wait_for_group(),
+            Persist::PerAppend => {
+                self.insert(stream, index, payload)?;
+                self.barrier()
+            }
+            Persist::Group => self.append_in_group(stream, index, payload),
         }
     }
 

@@ -41,6 +41,8 @@ fn without_checkpoints(log_bytes: u64, durability: Durability) -> Options {
     Options {
         max_wal_bytes,
         checkpoint_wal_bytes: max_wal_bytes,
+        // Checkpoints begin at half of it, too.
+        max_image_bytes: 4 * max_wal_bytes,
         checkpoint_interval: Duration::from_secs(24 * 3600),
         durability,
         ..defaults
