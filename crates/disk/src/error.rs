@@ -38,6 +38,8 @@ pub enum ErrorKind {
     Misaligned,
     /// There is no such call here: the kernel or the file system does not have it.
     Unsupported,
+    /// The other end of a socket is gone.
+    HungUp,
     /// A path that is not well formed.
     BadPath,
     /// Everything else: the device or file system failed.

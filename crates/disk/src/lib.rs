@@ -23,6 +23,7 @@ pub mod real;
 pub mod sim;
 
 use std::fmt::Debug;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,6 +133,16 @@ pub trait File: Debug + Send + Sync {
     /// # Errors
     /// [`ErrorKind::EndOfFile`] when the file ends before; the buffer's content is then undefined.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> DiskResult<()>;
+
+    /// Sends bytes from an offset to a socket, without a copy where the system can; gives how many,
+    /// one at least, or nothing where a socket that does not block takes none now. What is sent is
+    /// what reads would show.
+    ///
+    /// # Errors
+    /// As [`File::read_at`]; [`ErrorKind::HungUp`] when the other end is gone.
+    fn send(&self, socket: BorrowedFd<'_>, offset: u64, len: u64) -> DiskResult<Option<u64>> {
+        real::send_copy(self, socket, offset, len)
+    }
 
     /// Makes all bytes written before this call, and the length, durable.
     fn sync_data(&self) -> DiskResult<()>;

@@ -7,6 +7,7 @@ mod file;
 mod system;
 
 use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -221,13 +222,33 @@ fn settle_access(file: &sys_file::File, wanted: Access) -> Result<Access, SysErr
     }
 }
 
+/// Most that is copied to a socket at a time, bytes.
+const SEND_BYTES: u64 = 64 << 10;
+
+/// Sends bytes to a socket by way of a buffer.
+pub(crate) fn send_copy(
+    file: &(impl File + ?Sized),
+    socket: BorrowedFd<'_>,
+    offset: u64,
+    len: u64,
+) -> DiskResult<Option<u64>> {
+    let mut bytes = vec![0; usize::try_from(len.min(SEND_BYTES)).expect("64 KiB fit usize")];
+    file.read_at(&mut bytes, offset)?;
+    match sys_file::write_some(socket, &bytes) {
+        Ok(sent) => Ok(Some(u64::try_from(sent).expect("usize fits u64"))),
+        Err(error) if error.is_not_now() => Ok(None),
+        Err(error) => Err(error_of("send", "a socket", error)),
+    }
+}
+
 /// Says what a failed system call means to the caller.
-fn error_of(operation: &'static str, path: &PathStr, error: SysError) -> DiskError {
+pub(crate) fn error_of(operation: &'static str, path: &PathStr, error: SysError) -> DiskError {
     use std::io::ErrorKind as Std;
     let kind = match std::io::Error::from(error).kind() {
         _ if error.is_full() => ErrorKind::Full,
         _ if error.is_out_of_files() => ErrorKind::TooManyFiles,
         _ if error.is_bad_path() => ErrorKind::BadPath,
+        _ if error.is_hung_up() => ErrorKind::HungUp,
         Std::NotFound => ErrorKind::NotFound,
         Std::AlreadyExists => ErrorKind::Exists,
         Std::Unsupported => ErrorKind::Unsupported,

@@ -8,11 +8,11 @@ use highwater_disk::{Clock, Disk, Lock, Rng};
 use crate::catalog::Catalog;
 use crate::error::{LogResult, OpenError};
 use crate::home::Home;
-use crate::home::files::Files;
+use crate::home::files::{Files, FilesSettings};
 use crate::ids::{LaneId, Offset, StreamId};
 use crate::lane::staging::Identity;
 use crate::lane::waiters::Waiter;
-use crate::lane::{Answer, Around, Images, Lane, Read, Target, Usage, commit::Ticket};
+use crate::lane::{Answer, Around, Found, Images, Lane, Located, Target, Usage, commit::Ticket};
 use crate::maintenance::{self, Keeper, Kept, Maintenance};
 use crate::metrics::LaneMetrics;
 use crate::options::Options;
@@ -74,12 +74,14 @@ impl Log {
         let (disk, clock) = (machine.disk, machine.clock);
         let catalog = Catalog::open(Arc::clone(&disk), block)?;
         let open_files = usize::try_from(options.max_open_files).unwrap_or(usize::MAX);
-        let home: Arc<dyn Home> = Arc::new(Files::open(
-            Arc::clone(&disk),
-            block.stream_lanes,
-            options.file_barrier,
-            open_files,
-        )?);
+        let settings = FilesSettings {
+            stream_lanes: block.stream_lanes,
+            barrier: options.file_barrier,
+            max_open_files: open_files,
+            recheck_after: options.recheck_after,
+        };
+        let files = Files::open(Arc::clone(&disk), Arc::clone(&clock), settings)?;
+        let home: Arc<dyn Home> = Arc::new(files);
         let maintenance = Arc::new(Maintenance::default());
         let images = Arc::new(Images::default());
         let around = Around { disk, clock, home, maintenance, images };
@@ -191,19 +193,28 @@ impl Log {
     /// # Errors
     /// See [`crate::error::Rejection`] and [`crate::error::LogError`].
     pub fn read(&self, name: &str, from: Offset, max_bytes: u64) -> LogResult<Answer> {
-        let mut read = self.lane(name).read(Target::Name(name), from, max_bytes)?;
-        let mut outer: Option<Answer> = None;
+        self.locate(name, from, max_bytes)?.load()
+    }
+
+    /// Finds durable bytes from an offset, about `max_bytes` at most: those in memory as they are,
+    /// those at home as ranges to be read, or sent without a copy, when they are needed.
+    ///
+    /// # Errors
+    /// See [`crate::error::Rejection`] and [`crate::error::LogError`].
+    pub fn locate(&self, name: &str, from: Offset, max_bytes: u64) -> LogResult<Located> {
+        let mut found = self.lane(name).locate(Target::Name(name), from, max_bytes)?;
+        let mut outer: Option<Located> = None;
         loop {
-            match read {
-                Read::Bytes(answer) => {
-                    let Some(outer) = outer else { return Ok(answer) };
-                    return Ok(Answer { slices: answer.slices, next: answer.next, ..outer });
+            match found {
+                Found::Here(located) => {
+                    let Some(outer) = outer else { return Ok(located) };
+                    return Ok(Located { pieces: located.pieces, next: located.next, ..outer });
                 }
                 // What is the source's is read there: sources never forget what forks read.
-                Read::Inherited { source, to, own } => {
+                Found::Inherited { source, to, own } => {
                     outer.get_or_insert(own);
                     let lane = &self.lanes[usize::from(source.lane().0)];
-                    read = lane.read(Target::Id(source), from, to.0 - from.0)?;
+                    found = lane.locate(Target::Id(source), from, to.0 - from.0)?;
                 }
             }
         }

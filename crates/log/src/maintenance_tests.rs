@@ -6,7 +6,7 @@ use highwater_disk::DiskResult;
 use highwater_disk::sim::{SimClock, SimDisk, SimOptions, SimRng};
 
 use super::*;
-use crate::home::{Absorb, Extent};
+use crate::home::{Absorb, Extent, Lent};
 use crate::ids::{LaneId, Offset, StreamId};
 use crate::lane::commit::Ticket;
 use crate::request::{Append, Appended, Config, Create, End};
@@ -64,8 +64,12 @@ impl Home for Told {
         self.inner().barrier()
     }
 
-    fn read(&self, extent: Extent, from: Offset, to: Offset) -> LogResult<Arc<[u8]>> {
-        self.inner().read(extent, from, to)
+    fn read(&self, extent: Extent, from: Offset, into: &mut [u8]) -> LogResult<()> {
+        self.inner().read(extent, from, into)
+    }
+
+    fn lend(&self, extent: Extent, from: Offset, to: Offset) -> LogResult<Option<Lent>> {
+        self.inner().lend(extent, from, to)
     }
 
     fn remove(&self, stream: StreamId) -> DiskResult<()> {

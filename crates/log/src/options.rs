@@ -59,8 +59,13 @@ pub struct Options {
     pub max_producers: u32,
     /// Streams whose entries a checkpoint gathers at a time, holding the lane's lock. Default 4096.
     pub partition_streams: u32,
-    /// Files of streams that are open at once. Default 256.
+    /// Files of streams that are open at once; a quarter of them may be lent to readers who send
+    /// from them. Default 256.
     pub max_open_files: u32,
+    /// How long bytes at home count as checked once they were, when they are sent without a copy: the
+    /// kernel may drop them and read them from the device again meanwhile. Zero checks each time,
+    /// which costs what a copy does. Default 10 s.
+    pub recheck_after: Duration,
     /// How the home makes files durable. Default `syncfs`.
     pub file_barrier: FileBarrier,
     /// When an append is acknowledged.
@@ -89,6 +94,7 @@ impl Default for Options {
             max_producers: 128,
             partition_streams: crate::table::PARTITION_STREAMS,
             max_open_files: 256,
+            recheck_after: Duration::from_secs(10),
             file_barrier: FileBarrier::Syncfs,
             durability: Durability::Wal,
             write_path: WritePathChoice::Fixed(WritePath::DEFAULT),

@@ -40,6 +40,16 @@ impl SysError {
         [Errno::MFILE, Errno::NFILE].contains(&self.errno)
     }
 
+    /// Whether a socket that does not block takes nothing now.
+    pub fn is_not_now(&self) -> bool {
+        self.errno == Errno::AGAIN
+    }
+
+    /// Whether the other end of a socket is gone.
+    pub fn is_hung_up(&self) -> bool {
+        [Errno::PIPE, Errno::CONNRESET, Errno::NOTCONN].contains(&self.errno)
+    }
+
     /// Whether the path itself is at fault: a symbolic link where none is followed, or too long.
     pub fn is_bad_path(&self) -> bool {
         [Errno::LOOP, Errno::NAMETOOLONG].contains(&self.errno)

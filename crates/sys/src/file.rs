@@ -192,6 +192,21 @@ impl File {
         Ok(())
     }
 
+    /// Sends bytes from `offset` to a socket without a copy; gives how many, repeated after
+    /// `EINTR`.
+    ///
+    /// # Errors
+    /// `EAGAIN` when a socket that does not block takes none now; others of sendfile(2).
+    pub fn send(&self, socket: BorrowedFd<'_>, offset: u64, len: usize) -> SysResult<usize> {
+        loop {
+            let mut from = offset;
+            match rustix::fs::sendfile(socket, &self.fd, Some(&mut from), len) {
+                Err(Errno::INTR) => {}
+                answer => return named("sendfile", answer),
+            }
+        }
+    }
+
     /// Makes data and metadata durable. Source: fsync(2). Never repeated after a failure.
     ///
     /// # Errors
@@ -269,6 +284,19 @@ impl File {
     /// As [`File::len`].
     pub fn is_empty(&self) -> SysResult<bool> {
         Ok(self.len()? == 0)
+    }
+}
+
+/// Writes some of the bytes to a socket; gives how many, repeated after `EINTR`.
+///
+/// # Errors
+/// `EAGAIN` when a socket that does not block takes none now; others of write(2).
+pub fn write_some(socket: BorrowedFd<'_>, bytes: &[u8]) -> SysResult<usize> {
+    loop {
+        match rustix::io::write(socket, bytes) {
+            Err(Errno::INTR) => {}
+            answer => return named("write", answer),
+        }
     }
 }
 
@@ -364,6 +392,27 @@ mod tests {
             Ok(()) => assert_eq!(file.write_at(&[1; 7], 1).unwrap_err().errno, Errno::INVAL),
             Err(error) => assert!(error.is_unsupported(), "{error}"),
         }
+    }
+
+    #[test]
+    fn bytes_are_sent_to_a_socket_with_and_without_a_copy() {
+        use std::io::Read as _;
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create_new(&dir.path().join("a"), PLAIN).unwrap();
+        file.write_at(b"abcdef", 0).unwrap();
+        let (here, mut there) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(file.send(here.as_fd(), 2, 3), Ok(3));
+        assert_eq!(write_some(here.as_fd(), b"xyz"), Ok(3));
+        assert_eq!(file.send(here.as_fd(), 6, 3), Ok(0), "the file ends");
+        let mut got = [0; 6];
+        there.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"cdexyz");
+        here.set_nonblocking(true).unwrap();
+        while write_some(here.as_fd(), &[0; 4096]).is_ok() {}
+        let full = file.send(here.as_fd(), 0, 6).unwrap_err();
+        assert!(full.is_not_now(), "{full}");
+        drop(there);
+        assert!(write_some(here.as_fd(), b"x").unwrap_err().is_hung_up());
     }
 
     #[test]

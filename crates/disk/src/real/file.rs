@@ -1,5 +1,7 @@
 //! An open file of a real file system.
 
+use std::os::fd::BorrowedFd;
+
 use highwater_sys::{SysError, file as sys_file};
 
 use super::error_of;
@@ -80,6 +82,20 @@ impl File for RealFile {
             }
             told
         })
+    }
+
+    fn send(&self, socket: BorrowedFd<'_>, offset: u64, len: u64) -> DiskResult<Option<u64>> {
+        // The system sends at most so much in one call.
+        let len = usize::try_from(len.min(1 << 30)).expect("1 GiB fits usize");
+        match self.file.send(socket, offset, len) {
+            Ok(0) if len > 0 => {
+                let why = "the file ends before the last byte asked for";
+                Err(DiskError::new("send", &self.path, ErrorKind::EndOfFile, why))
+            }
+            Ok(sent) => Ok(Some(u64::try_from(sent).expect("usize fits u64"))),
+            Err(error) if error.is_not_now() => Ok(None),
+            Err(error) => Err(self.error("send", error)),
+        }
     }
 
     fn sync_data(&self) -> DiskResult<()> {

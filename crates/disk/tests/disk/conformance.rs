@@ -58,6 +58,40 @@ fn written_bytes_are_read_back_and_holes_are_zeros() {
 }
 
 #[test]
+fn bytes_are_sent_as_they_are_read_and_a_socket_that_is_full_or_gone_says_so() {
+    use std::io::Read as _;
+    use std::os::fd::AsFd as _;
+    on_each(|disk| {
+        let file = disk.create("a", Access::Buffered).unwrap();
+        let bytes: Vec<u8> = (0..200_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+        file.write_at(&bytes, 0).unwrap();
+        let (here, mut there) = std::os::unix::net::UnixStream::pair().unwrap();
+        here.set_nonblocking(true).unwrap();
+        let (mut sent, mut got) = (0, Vec::new());
+        while sent < 150_000 {
+            match file.send(here.as_fd(), 1000 + sent, 150_000 - sent).unwrap() {
+                Some(more) => {
+                    assert!(more > 0);
+                    sent += more;
+                }
+                None => {
+                    let mut some = [0; 4096];
+                    let len = there.read(&mut some).unwrap();
+                    got.extend_from_slice(&some[..len]);
+                }
+            }
+        }
+        drop(here.shutdown(std::net::Shutdown::Write));
+        there.read_to_end(&mut got).unwrap();
+        assert_eq!(got, bytes[1000..151_000]);
+        let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(kind(file.send(here.as_fd(), 200_000, 1)), ErrorKind::EndOfFile);
+        drop(there);
+        assert_eq!(kind(file.send(here.as_fd(), 0, 10)), ErrorKind::HungUp);
+    });
+}
+
+#[test]
 fn a_durable_write_is_read_back_through_either_access() {
     on_each(|disk| {
         for (path, access) in [("a", Access::Buffered), ("b", Access::Direct)] {

@@ -11,7 +11,7 @@ pub const REGION_BYTES: u64 = 64 << 10;
 /// Bytes of a block of checksums.
 const SUMS_BYTES: u64 = 4096;
 /// Bytes of a checksum.
-const SUM_BYTES: u64 = 4;
+pub const SUM_BYTES: u64 = 4;
 /// Regions of a group: the block's first checksum's place stays empty.
 const REGIONS_PER_GROUP: u64 = SUMS_BYTES / SUM_BYTES - 1;
 const GROUP_BYTES: u64 = SUMS_BYTES + REGIONS_PER_GROUP * REGION_BYTES;
@@ -33,6 +33,12 @@ pub fn position(offset: Offset) -> u64 {
     let group = region / REGIONS_PER_GROUP;
     let in_group = region % REGIONS_PER_GROUP;
     group * GROUP_BYTES + SUMS_BYTES + in_group * REGION_BYTES + offset.0 % REGION_BYTES
+}
+
+/// Up to where the bytes behind this one lie right behind it in the file.
+pub fn contiguous_end(offset: Offset) -> Offset {
+    let group = region_of(offset) / REGIONS_PER_GROUP;
+    region_start((group + 1) * REGIONS_PER_GROUP)
 }
 
 /// Position in the file of a full region's checksum.
@@ -63,6 +69,9 @@ mod tests {
             let (first, second) = (position(Offset(a)), position(Offset(a + step)));
             prop_assert!(second - first >= step);
             prop_assert!(first % GROUP_BYTES >= SUMS_BYTES);
+            let end = contiguous_end(Offset(a));
+            let is_next = second - first == step;
+            prop_assert_eq!(is_next, a + step < end.0);
             let sum = sum_position(region_of(Offset(a)));
             prop_assert!(sum % GROUP_BYTES < SUMS_BYTES);
             prop_assert_eq!(sum / GROUP_BYTES, first / GROUP_BYTES);

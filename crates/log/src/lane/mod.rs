@@ -45,8 +45,8 @@ use segment::{FileNo, Segment, Spare};
 use staging::{Identity, Staging, Touched};
 use waiters::{Waiter, Waiters};
 
-pub use read::{Answer, Slice};
-pub(crate) use read::{Read, Target};
+pub use read::{Answer, HomeRange, Located, Piece, Slice};
+pub(crate) use read::{Found, Target};
 use room::Held;
 pub use room::Usage;
 pub(crate) use room::{Claim, Hold, Images};

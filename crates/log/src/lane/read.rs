@@ -1,32 +1,39 @@
-//! Answers readers from the segments' images: what is durable, and nothing else.
+//! Answers readers: what is durable, and nothing else. The lane's lock is held to find out where
+//! bytes are; images are shared as they are, and a home is read without the lock.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use highwater_disk::PublishedReader;
+use highwater_disk::{ErrorKind, PublishedReader};
 
 use super::segment::{self, Segment, to_u64, to_usize};
 use super::waiters::Waiter;
 use super::{Lane, State};
 use crate::error::{LogError, LogResult, Rejection};
 use crate::format::{FormatError, RecordRef, Structure, Verify};
-use crate::home::Extent;
+use crate::home::{Extent, Lent};
 use crate::ids::{Lsn, Offset, SegmentNo, StreamId};
 use crate::table::SlotNo;
 use crate::table::slot::Flags;
 
-/// Consecutive bytes of a stream, without a copy.
+/// Bytes that one answer has of a home at most: the rest comes with the next read.
+const HOME_BYTES: u64 = 8 << 20;
+/// Of the memory that images may take, readers may hold one part in so many that nothing else
+/// needs. Beyond that they get copies.
+const HELD_SHARE: u64 = 4;
+
+/// Consecutive bytes of a stream.
 #[derive(Debug, Clone)]
 pub enum Slice {
-    /// In a segment's image.
+    /// In a segment's image, without a copy. The whole image stays in memory meanwhile.
     Image {
         /// The image.
         image: PublishedReader,
         /// The bytes.
         range: Range<usize>,
     },
-    /// Read from the stream's home.
-    Home(Arc<[u8]>),
+    /// Copied: from the stream's home, or from an image when readers hold too many.
+    Copied(Arc<Vec<u8>>),
 }
 
 /// What a read gives.
@@ -42,13 +49,50 @@ pub struct Answer {
     pub is_closed: bool,
 }
 
+/// Where bytes of a stream are.
+#[derive(Debug)]
+pub struct Located {
+    /// The bytes, in order.
+    pub pieces: Vec<Piece>,
+    /// Offset behind them.
+    pub next: Offset,
+    /// The stream's durable tail.
+    pub tail: Offset,
+    /// Whether the stream is durably closed at its tail.
+    pub is_closed: bool,
+}
+
+/// Consecutive bytes of a stream, or where they are.
+#[derive(Debug)]
+pub enum Piece {
+    /// In memory.
+    Memory(Slice),
+    /// In the stream's home: to be read or sent from there when they are needed.
+    Home(HomeRange),
+}
+
+/// Bytes in a stream's home. Holds neither memory nor an open file: whoever sends to a slow client
+/// can keep it for as long as that takes. When the stream is deleted meanwhile, it is gone.
+#[derive(Debug, Clone)]
+pub struct HomeRange {
+    lane: Arc<Lane>,
+    extent: Extent,
+    from: Offset,
+    to: Offset,
+}
+
 impl Slice {
     /// Gives the bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Image { image, range } => &image.bytes()[range.clone()],
-            Self::Home(bytes) => bytes,
+            Self::Copied(bytes) => bytes,
         }
+    }
+
+    /// Lets go of the image.
+    fn copy(self) -> Self {
+        Self::Copied(Arc::new(self.bytes().to_vec()))
     }
 }
 
@@ -56,6 +100,85 @@ impl Answer {
     /// Joins the slices into one vector.
     pub fn to_vec(&self) -> Vec<u8> {
         self.slices.iter().flat_map(|slice| slice.bytes().iter().copied()).collect()
+    }
+}
+
+impl Located {
+    /// Reads what is not in memory.
+    ///
+    /// # Errors
+    /// As [`HomeRange::read`].
+    pub fn load(self) -> LogResult<Answer> {
+        let Self { pieces, next, tail, is_closed } = self;
+        let load = |piece| match piece {
+            Piece::Memory(slice) => Ok(slice),
+            Piece::Home(mut range) => {
+                let mut bytes = vec![0; to_usize(range.len())];
+                range.read(&mut bytes)?;
+                Ok(Slice::Copied(Arc::new(bytes)))
+            }
+        };
+        let slices = pieces.into_iter().map(load).collect::<LogResult<_>>()?;
+        Ok(Answer { slices, next, tail, is_closed })
+    }
+}
+
+impl HomeRange {
+    /// How many bytes are left.
+    pub fn len(&self) -> u64 {
+        self.to.0 - self.from.0
+    }
+
+    /// Whether none are left.
+    pub fn is_empty(&self) -> bool {
+        self.from == self.to
+    }
+
+    /// Reads the next bytes, as many as fit, each held against its checksum now, and goes on behind
+    /// them; gives how many. A buffer of 64 KiB or more that is used again costs least.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`], [`Rejection::NotFound`] when the stream is gone, and the disk's.
+    pub fn read(&mut self, into: &mut [u8]) -> LogResult<usize> {
+        // Up to where a region ends, so that none is read twice.
+        let most = to_u64(into.len()).min(self.len());
+        let end = self.from.0 + most;
+        let whole = end - end % crate::home::REGION_BYTES;
+        let to = if end < self.to.0 && whole > self.from.0 { whole } else { end };
+        let len = to_usize(to - self.from.0);
+        if len > 0 {
+            let read = self.lane.home.read(self.extent, self.from, &mut into[..len]);
+            read.map_err(|error| self.explain(error))?;
+            self.from = Offset(to);
+        }
+        Ok(len)
+    }
+
+    /// Takes the next bytes to be sent from where they lie, about `most`, and goes on behind them.
+    /// They are held against their checksums now, or were lately
+    /// ([`crate::options::Options::recheck_after`]); the kernel may read them from the device again
+    /// before it sends them. Nothing where they have to be read: as many files as may be are held by
+    /// others, or the home has no such files.
+    ///
+    /// # Errors
+    /// As [`HomeRange::read`].
+    pub fn lend(&mut self, most: u64) -> LogResult<Option<Lent>> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        let to = Offset(self.from.0.saturating_add(most.max(1)).min(self.to.0));
+        let lent = self.lane.home.lend(self.extent, self.from, to);
+        let lent = lent.map_err(|error| self.explain(error))?;
+        self.from.0 += lent.as_ref().map_or(0, Lent::len);
+        Ok(lent)
+    }
+
+    /// A file that is not there is gone with its stream, or lost.
+    fn explain(&self, error: LogError) -> LogError {
+        let is_missing =
+            matches!(&error, LogError::Disk(error) if error.kind == ErrorKind::NotFound);
+        let is_gone = is_missing && self.lane.lock().table.by_id(self.extent.stream).is_none();
+        if is_gone { Rejection::NotFound.into() } else { error }
     }
 }
 
@@ -70,9 +193,9 @@ pub(crate) enum Target<'a> {
 
 /// What a lane can say of a range.
 #[derive(Debug)]
-pub(crate) enum Read {
-    /// The bytes.
-    Bytes(Answer),
+pub(crate) enum Found {
+    /// Where the bytes are.
+    Here(Located),
     /// They are the source's: up to `to` at most.
     Inherited {
         /// The source.
@@ -80,16 +203,21 @@ pub(crate) enum Read {
         /// Behind the last byte that is the source's.
         to: Offset,
         /// The fork's tail and end, without bytes.
-        own: Answer,
+        own: Located,
     },
 }
 
 impl Lane {
-    /// Reads from an offset, about `max_bytes` at most, one byte at least if there is one.
+    /// Finds bytes from an offset on, about `max_bytes` at most, one byte at least if there is one.
     ///
     /// # Errors
     /// [`Rejection::NotFound`], [`Rejection::BeyondTail`], [`LogError::Damaged`].
-    pub(crate) fn read(&self, target: Target<'_>, from: Offset, max_bytes: u64) -> LogResult<Read> {
+    pub(crate) fn locate(
+        self: &Arc<Self>,
+        target: Target<'_>,
+        from: Offset,
+        max_bytes: u64,
+    ) -> LogResult<Found> {
         let state = self.lock();
         let at = match target {
             Target::Name(name) => self.visible(&state, name)?,
@@ -101,32 +229,30 @@ impl Lane {
             return Err(Rejection::BeyondTail { offset: from, tail }.into());
         }
         let is_closed = slot.flags.has(Flags::CLOSED_VISIBLE);
+        let located = |pieces, next| Located { pieces, next, tail, is_closed };
         let to = Offset(from.0.saturating_add(max_bytes.max(1)).min(tail.0));
-        let answer = |slices, next| Answer { slices, next, tail, is_closed };
         if from == to {
-            return Ok(Read::Bytes(answer(Vec::new(), to)));
+            return Ok(Found::Here(located(Vec::new(), to)));
         }
         let parent = state.table.rare(at).and_then(|rare| rare.parent);
         let start = parent.map_or(Offset(0), |parent| parent.offset);
         if let Some(parent) = parent.filter(|parent| from < parent.offset) {
             let (source, to) = (parent.stream, to.min(parent.offset));
-            return Ok(Read::Inherited { source, to, own: answer(Vec::new(), from) });
+            return Ok(Found::Inherited { source, to, own: located(Vec::new(), from) });
         }
         if from >= slot.absorbed {
-            return Ok(Read::Bytes(answer(state.slices(at, from, to)?, to)));
+            let slices = state.slices(at, from, to)?;
+            let is_held = state.held_by_readers() > self.options.max_image_bytes / HELD_SHARE;
+            drop(state);
+            let slices = slices.into_iter().map(|slice| if is_held { slice.copy() } else { slice });
+            return Ok(Found::Here(located(slices.map(Piece::Memory).collect(), to)));
         }
+        // What the home has of the range comes first, the rest with the next read.
         let (end, region_crc) = (slot.absorbed, slot.region_crc);
         let extent = Extent { stream: slot.id, start, end, region_crc };
-        // The home is read without the lock; what it has of the range comes first, the rest with
-        // the next read.
-        drop(state);
-        let next = to.min(end);
-        let bytes = self.home.read(extent, from, next).map_err(|error| {
-            // Its file goes with the stream.
-            let is_gone = self.lock().table.by_id(extent.stream).is_none();
-            if is_gone { Rejection::NotFound.into() } else { error }
-        })?;
-        Ok(Read::Bytes(answer(vec![Slice::Home(bytes)], next)))
+        let to = to.min(end).min(Offset(from.0 + HOME_BYTES));
+        let range = HomeRange { lane: Arc::clone(self), extent, from, to };
+        Ok(Found::Here(located(vec![Piece::Home(range)], to)))
     }
 
     /// Arranges to be woken when a stream's durable tail is no longer `seen`, or it ends; gives

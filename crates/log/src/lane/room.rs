@@ -330,6 +330,12 @@ impl State {
         to_u64(self.segments.len()) * self.segment_bytes
     }
 
+    /// Bytes of images that only readers hold.
+    pub(super) fn held_by_readers(&self) -> u64 {
+        let held = self.lingering.iter().filter(|image| image.is_held()).count();
+        to_u64(held) * self.segment_bytes
+    }
+
     /// Files of segments, used or not.
     fn files(&self) -> u64 {
         to_u64(self.segments.len() + self.spares.len() + usize::from(self.reserve.is_some()))

@@ -4,8 +4,11 @@ use highwater_disk::Disk;
 use highwater_disk::real::RealDisk;
 use highwater_disk::sim::{CrashMode, SimDisk, SimOptions};
 use highwater_log::Log;
-use highwater_log::error::OpenError;
+use highwater_log::error::{LogError, OpenError, Rejection};
+use highwater_log::ids::Offset;
+use highwater_log::lane::{HomeRange, Piece, Slice};
 use highwater_log::options::{FileBarrier, Options};
+use highwater_log::request::{End, Fork};
 
 use crate::support::*;
 
@@ -145,4 +148,117 @@ fn a_home_without_a_superblock_is_a_loss_and_no_new_log_begins_there() {
     }
     let refused = open(&disk, &small()).unwrap_err();
     assert!(refused.to_string().contains("the file `super` is lost"), "{refused}");
+}
+
+/// The range of a home that a stream's bytes begin with.
+fn at_home(log: &Log, name: &str, from: u64) -> HomeRange {
+    match log.locate(name, Offset(from), u64::MAX).unwrap().pieces.remove(0) {
+        Piece::Home(range) => range,
+        Piece::Memory(_) => panic!("{name} at {from} is in memory"),
+    }
+}
+
+fn read_range(mut range: HomeRange, buffer: usize) -> Vec<u8> {
+    let (mut bytes, mut buffer) = (Vec::new(), vec![0; buffer]);
+    while !range.is_empty() {
+        let len = range.read(&mut buffer).unwrap();
+        assert!(len > 0);
+        bytes.extend_from_slice(&buffer[..len]);
+    }
+    bytes
+}
+
+#[test]
+fn bytes_at_home_are_found_without_being_read_and_read_later_in_pieces_of_any_size() {
+    // I1, I8
+    let disk = disk(56);
+    let log = open(&disk, &small()).unwrap();
+    create(&log, "s").unwrap().wait().unwrap();
+    let content: Vec<u8> = (0..200_000_u32).map(|n| u8::try_from(n / 7 % 251).unwrap()).collect();
+    for part in content.chunks(7000) {
+        append(&log, "s", part).unwrap().wait().unwrap();
+    }
+    log.checkpoint().unwrap();
+    append(&log, "s", b"more").unwrap().wait().unwrap();
+    let config = text();
+    let (offset, payload, end) = (Some(Offset(150_000)), &b"own"[..], End::Open);
+    let fork = Fork { name: "f", source: "s", offset, config: &config, payload, end };
+    log.fork(&fork).unwrap().wait().unwrap();
+    for buffer in [1000, 64 << 10, 100_000, 1 << 20] {
+        assert_eq!(read_range(at_home(&log, "s", 0), buffer), content, "{buffer}");
+        assert_eq!(read_range(at_home(&log, "s", 70_001), buffer), content[70_001..]);
+        assert_eq!(read_range(at_home(&log, "f", 100), buffer), content[100..150_000]);
+    }
+    let located = log.locate("s", Offset(200_000), 100).unwrap();
+    assert_eq!((located.next, located.tail), (Offset(200_004), Offset(200_004)));
+    assert!(matches!(&located.pieces[..], [Piece::Memory(slice)] if slice.bytes() == b"more"));
+    assert_eq!(log.locate("f", Offset(150_000), 9).unwrap().load().unwrap().to_vec(), b"own");
+    // A range outlives checkpoints, and not its stream.
+    let (range, mut gone) = (at_home(&log, "s", 0), at_home(&log, "s", 0));
+    log.checkpoint().unwrap();
+    assert_eq!(read_range(range, 64 << 10), content);
+    log.delete("f").unwrap().wait().unwrap();
+    log.delete("s").unwrap().wait().unwrap();
+    while log.step() {}
+    log.checkpoint().unwrap();
+    let error = gone.read(&mut [0; 100]).unwrap_err();
+    assert_eq!(error, LogError::Rejected(Rejection::NotFound));
+    assert_eq!(gone.lend(100).unwrap_err(), LogError::Rejected(Rejection::NotFound));
+}
+
+#[test]
+fn ranges_hold_no_file_open_however_many_there_are() {
+    // I11
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { max_open_files: 8, ..small() };
+    let log = open_on(std::sync::Arc::new(RealDisk::open(dir.path()).unwrap()), &options).unwrap();
+    for number in 0..40 {
+        let name = format!("s{number}");
+        create(&log, &name).unwrap().wait().unwrap();
+        append(&log, &name, name.as_bytes()).unwrap().wait().unwrap();
+    }
+    log.checkpoint().unwrap();
+    let open_files = || {
+        let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let paths = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+        paths.filter(|path| path.starts_with(dir.path().join("streams/0"))).count()
+    };
+    let mut ranges: Vec<_> =
+        (0..40).map(|number| at_home(&log, &format!("s{number}"), 0)).collect();
+    let mut lent = Vec::new();
+    for (range, number) in ranges.iter_mut().zip(0..) {
+        if let Some(file) = range.lend(100).unwrap() {
+            lent.push(file);
+        } else {
+            let mut bytes = [0; 9];
+            let len = range.read(&mut bytes).unwrap();
+            assert_eq!(bytes[..len], *format!("s{number}").as_bytes());
+        }
+        assert!(open_files() <= 8, "{} files", open_files());
+    }
+    assert_eq!(lent.len(), 2);
+    assert!(ranges.iter().all(HomeRange::is_empty));
+}
+
+#[test]
+fn readers_who_hold_on_to_too_many_images_get_copies() {
+    // I11
+    let segment = 64 << 10;
+    let options = Options { max_image_bytes: 8 * segment, ..small() };
+    let log = open(&disk(57), &options).unwrap();
+    create(&log, "s").unwrap().wait().unwrap();
+    let mut held = Vec::new();
+    for number in 0..400_u32 {
+        let payload = [u8::try_from(number % 256).unwrap(); 3000];
+        let tail = append(&log, "s", &payload).unwrap().wait().unwrap().tail;
+        let answer = log.read("s", Offset(tail.0 - 1), 1).unwrap();
+        assert_eq!(answer.to_vec(), payload[..1]);
+        held.push(answer);
+        if number % 30 == 29 {
+            log.checkpoint().unwrap();
+        }
+    }
+    let copied = held.iter().filter(|one| matches!(one.slices[0], Slice::Copied(_))).count();
+    assert!((200..400).contains(&copied), "{copied} copies");
+    assert!(log.usage()[0].image_bytes <= options.max_image_bytes);
 }

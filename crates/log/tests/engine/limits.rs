@@ -259,7 +259,7 @@ fn growth_never_takes_the_last_file_of_a_full_disk() {
 }
 
 #[test]
-fn images_of_all_lanes_stay_in_their_bound_and_readers_who_hold_on_stop_growth_not_deletes() {
+fn images_of_all_lanes_stay_in_their_bound_whatever_readers_hold_on_to() {
     // I11
     let disk = disk(77);
     let segment = 64 << 10;
@@ -270,12 +270,11 @@ fn images_of_all_lanes_stay_in_their_bound_and_readers_who_hold_on_stop_growth_n
     }
     let image_bytes = || log.usage().iter().map(|lane| lane.image_bytes).sum::<u64>();
     let mut held = Vec::new();
-    let mut refused = 0;
     for round in 0..200_u64 {
         for name in ["a", "b", "c", "d"] {
             match append(&log, name, &[1; 3000]) {
                 Ok(ticket) => drop(ticket.wait().unwrap()),
-                Err(LogError::Full(_)) => refused += 1,
+                Err(LogError::Full(_)) => {}
                 Err(error) => panic!("{error}"),
             }
         }
@@ -284,7 +283,6 @@ fn images_of_all_lanes_stay_in_their_bound_and_readers_who_hold_on_stop_growth_n
         held.push(log.read("a", Offset(tail.0 - 1), 1).unwrap());
         log.maintain();
     }
-    assert!(refused > 0, "readers held all that there may be");
     log.delete("d").unwrap().wait().unwrap();
     held.clear();
     log.maintain();

@@ -89,7 +89,9 @@ impl Lane {
             _ => done,
         };
         done.map_err(|error| {
-            self.make_read_only(&format!("a barrier of the home failed: {error}"));
+            if error.is_barrier() {
+                self.make_read_only(&format!("a barrier of the home failed: {error}"));
+            }
             error.into()
         })
     }
