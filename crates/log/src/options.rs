@@ -57,7 +57,7 @@ pub struct Options {
     /// Producers remembered per stream, 1024 at most; the one unused for longest is forgotten. All
     /// of them are written whenever a checkpoint finds the stream changed. Default 128.
     pub max_producers: u32,
-    /// Streams whose entries a checkpoint gathers at a time, holding the lane's lock. Default 4096.
+    /// Streams whose entries a checkpoint gathers at a time, holding the lane's lock. Default 2048.
     pub partition_streams: u32,
     /// Files of streams that are open at once; a quarter of them may be lent to readers who send
     /// from them. Default 256.

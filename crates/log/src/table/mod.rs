@@ -28,7 +28,7 @@ use rare::Rare;
 use slot::{Flags, Slot};
 
 /// Streams of a partition at most, unless the options say otherwise.
-pub const PARTITION_STREAMS: u32 = 4096;
+pub const PARTITION_STREAMS: u32 = 2048;
 
 /// Place of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
