@@ -109,6 +109,22 @@ impl Streams {
         }
     }
 
+    /// Lists streams whose names begin so, behind a name, in order; of the server's own none.
+    pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<StreamPath> {
+        let (mut paths, mut after) = (Vec::new(), after.map(str::to_owned));
+        loop {
+            let names = self.log.list(prefix, after.as_deref(), limit);
+            let is_last = names.len() < limit;
+            after = names.last().cloned();
+            // A reserved name is no path.
+            paths.extend(names.iter().filter_map(|name| StreamPath::relative(name).ok()));
+            if is_last || paths.len() >= limit || after.is_none() {
+                paths.truncate(limit);
+                return paths;
+            }
+        }
+    }
+
     /// Gives the cursor to answer a client with that brought this one.
     pub fn cursor(&self, brought: Option<Cursor>) -> Cursor {
         let mut rng = self.rng.lock().expect("nobody panics while holding the randomness");

@@ -49,6 +49,7 @@ impl Subscriptions {
         let (mut staged, mut tasks) = (Vec::new(), Vec::new());
         for (id, entry) in self.take_due() {
             let changed = self.stage_change(&id, &entry, |_, subscription, turn| {
+                self.observe_pending(subscription);
                 subscription.tick(turn);
                 Ok(subscription.take_task(turn).zip(subscription.wake()))
             });

@@ -87,6 +87,8 @@ pub(super) struct Held {
     pub subscription: Subscription,
     pub journal: Journal,
     pub is_deleted: bool,
+    /// Links that there were when all of them were last looked at.
+    pub links_then: usize,
 }
 
 impl Subscriptions {
@@ -210,6 +212,7 @@ impl Subscriptions {
                     || held.subscription.links.contains_key(path.as_str());
                 if is_followed && !held.subscription.is_wake_stream(path.as_str()) {
                     self.observe(&mut held.subscription, path.as_str());
+                    self.sweep(&mut held);
                     self.schedule(id, &held.subscription);
                 }
             }
@@ -312,8 +315,9 @@ impl Bell {
 
 impl Entry {
     pub(super) fn new(subscription: Subscription, journal: Journal) -> Self {
-        let glob = subscription.config.glob();
-        Self { glob, held: Mutex::new(Held { subscription, journal, is_deleted: false }) }
+        let (glob, links_then) = (subscription.config.glob(), subscription.links.len());
+        let held = Held { subscription, journal, is_deleted: false, links_then };
+        Self { glob, held: Mutex::new(held) }
     }
 
     pub(super) fn matches(&self, name: &str) -> bool {

@@ -6,8 +6,12 @@ use super::glob::Glob;
 use super::hub::{Entry, Held, Subscriptions};
 use super::refusal::Refusal;
 use super::state::{Event, Seen, Subscription};
+use super::wire;
 use crate::error::Problem;
 use crate::path::StreamPath;
+
+/// Fewer links than this are not worth a look.
+const LEAST_SWEPT: usize = 64;
 
 impl Subscriptions {
     /// Links what a new subscription follows: each stream at its tail.
@@ -68,6 +72,26 @@ impl Subscriptions {
                 self.observe(subscription, &name);
             }
         }
+    }
+
+    /// Looks at what is pending, as far as one wake goes: a stream may be gone by now.
+    pub(super) fn observe_pending(&self, subscription: &mut Subscription) {
+        for (name, _) in wire::tails(subscription) {
+            self.observe(subscription, &name);
+        }
+    }
+
+    /// Drops links to streams that are gone, whenever there are twice as many as there were: nobody
+    /// tells when a stream's time is over.
+    pub(super) fn sweep(&self, held: &mut Held) {
+        if held.subscription.links.len() < 2 * held.links_then + LEAST_SWEPT {
+            return;
+        }
+        let names: Vec<String> = held.subscription.links.keys().cloned().collect();
+        for name in names {
+            self.observe(&mut held.subscription, &name);
+        }
+        held.links_then = held.subscription.links.len();
     }
 
     pub(super) fn observe(&self, subscription: &mut Subscription, name: &str) {

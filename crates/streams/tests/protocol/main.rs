@@ -14,5 +14,6 @@ mod messages;
 mod producers;
 mod reads;
 mod subscribing;
+mod subscription_storage;
 mod subscriptions;
 mod support;

@@ -103,6 +103,24 @@ fn a_chunk_of_text_ends_with_a_whole_character() {
     assert_eq!(chunk.next, Offset(1), "a chunk is never empty before the tail");
 }
 
+/// Streams are listed in pages, and the server's own are not among them.
+#[test]
+fn streams_are_listed_by_prefix_in_pages() {
+    let subs = crate::subscribing::Subs::new(67);
+    for name in ["b/2", "a", "b/1", "b/3", "z"] {
+        subs.put_stream(name, "[]");
+    }
+    let list = |prefix, after, limit| -> Vec<String> {
+        let paths = subs.store.streams.list(prefix, after, limit);
+        paths.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(list("", None, 2), ["a", "b/1"]);
+    assert_eq!(list("", Some("b/1"), 9), ["b/2", "b/3", "z"]);
+    assert_eq!(list("b/", None, 9), ["b/1", "b/2", "b/3"]);
+    assert_eq!(list("__ds/", None, 9), Vec::<String>::new());
+    assert_eq!(list("", None, 1), ["a"], "behind reserved names");
+}
+
 /// Point 39: what a reader keeps of one chunk leads exactly to the next.
 #[test]
 fn offsets_of_appends_and_chunks_are_one_order() {

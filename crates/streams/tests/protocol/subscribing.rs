@@ -8,12 +8,14 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
 use highwater_disk::Rng as _;
 use highwater_disk::sim::SimRng;
+use highwater_log::ids::Offset;
+use highwater_streams::offset::Token;
 use highwater_streams::subscriptions::keys::Entropy;
 use highwater_streams::subscriptions::url_policy::UrlPolicy;
 use highwater_streams::subscriptions::{
     Delivered, Refusal, Settings, SubscriptionLimits, Subscriptions, Webhook, open_keys,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::*;
 
@@ -141,6 +143,20 @@ impl Subs {
         let message = [seconds.as_bytes(), b".", &webhook.body].concat();
         public.verify(&message, &signature).unwrap();
     }
+}
+
+pub fn hook() -> Value {
+    json!({ "type": "webhook", "pattern": "events/*", "lease_ttl_ms": 1000,
+        "webhook": { "url": "https://worker.example/hook" } })
+}
+
+pub fn pull() -> Value {
+    json!({ "type": "pull-wake", "pattern": "events/*", "lease_ttl_ms": 1000,
+        "wake_stream": "wake/pool" })
+}
+
+pub fn offset(at: u64) -> String {
+    Token(Offset(at)).to_string()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "what is given is an answer at hand")]
