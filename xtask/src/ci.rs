@@ -5,6 +5,7 @@
 //! where something was.
 
 mod cargo_test;
+mod conformance;
 mod smoke;
 mod steps;
 pub(crate) mod tools;
@@ -38,6 +39,8 @@ pub(crate) enum Step {
     Docs,
     /// The instruments, small, end to end.
     Smoke,
+    /// The public suite for servers of the protocol.
+    Conformance,
     /// Report pages in a browser.
     Browser,
     /// Licences and sources of dependencies.
@@ -54,7 +57,7 @@ impl Step {
     /// Steps whose results it uses.
     const fn needs(self) -> &'static [Self] {
         match self {
-            Self::Smoke => &[Self::Build],
+            Self::Smoke | Self::Conformance => &[Self::Build],
             Self::Browser => &[Self::Build, Self::Smoke],
             _ => &[],
         }

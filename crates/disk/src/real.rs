@@ -60,6 +60,22 @@ impl RealDisk {
         Self::open_for(root, Purpose::Write)
     }
 
+    /// Takes a directory as the root, and makes it, and those above it, where they are not there.
+    /// Their names are durable then.
+    ///
+    /// # Errors
+    /// As [`RealDisk::open`], mkdir(2) and fsync(2).
+    pub fn open_or_make(root: &Path) -> DiskResult<Self> {
+        let failed = |error| error_of("create_dir", "", error);
+        let missing: Vec<&Path> = root.ancestors().take_while(|path| !path.exists()).collect();
+        for path in missing.into_iter().rev().filter(|path| !path.as_os_str().is_empty()) {
+            dir::create_new(path).map_err(failed)?;
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            dir::sync_entries(parent.unwrap_or(Path::new("."))).map_err(failed)?;
+        }
+        Self::open(root)
+    }
+
     /// As [`RealDisk::open`], with files opened for reading only. For [`crate::ReadOnly`], which
     /// refuses the calls that need no open file.
     pub(crate) fn open_to_read(root: &Path) -> DiskResult<Self> {

@@ -14,6 +14,7 @@ use highwater_report::case::{Arrival, Barrier, Every, FileState, IoMode, Sharing
 use highwater_stats::units;
 use highwater_torture::Layer;
 
+pub use crate::commands::serve::ServeArgs;
 pub use engine::EngineArgs;
 
 /// Know what a durable write costs, then never pay more than that.
@@ -40,6 +41,9 @@ pub enum Command {
     Compare(CompareArgs),
     /// Rebuild a run's results.json, report.html and profile.toml from its data
     Report(ReportArgs),
+    /// Serve durable streams over HTTP, with the data in a directory
+    #[command(after_help = crate::args::SERVE_EXAMPLES)]
+    Serve(ServeArgs),
     /// Read a store that nobody has open, and say whether it is as it was written
     Check(CheckArgs),
     /// Try to break the log: crashes, failures, flipped bits, killed processes
@@ -61,6 +65,18 @@ pub enum Command {
         directory: PathBuf,
     },
 }
+
+const SERVE_EXAMPLES: &str = "Examples:
+  highwater serve
+  highwater serve --data-dir /var/lib/highwater --durability relaxed=200ms
+  highwater serve --listen 0.0.0.0:4437 --auth tokens.toml --tls-cert a.pem --tls-key a.key
+  highwater serve --config highwater.toml --print-config
+
+Each flag is also a name in the file of --config and an environment variable, as in
+HIGHWATER_DATA_DIR. Flags are above the environment, which is above the file.
+SIGHUP reads tokens and certificates again; SIGINT and SIGTERM stop, in bounded time.
+
+Exit code: 0 stopped; 1 the disk failed; 2 not started, the message says why.";
 
 /// `highwater probe`.
 #[derive(Debug, clap::Args)]

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Bench(bench) => commands::bench::run(&bench, typed),
         Command::Compare(compare) => commands::compare::run(&compare),
         Command::Report(report) => commands::report::run(&report),
+        Command::Serve(serve) => commands::serve::run(&serve),
         Command::Check(check) => commands::check::run(&check),
         Command::Torture(torture) => commands::torture::run(&torture),
         Command::TortureChild => commands::torture::child(),

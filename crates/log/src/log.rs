@@ -243,6 +243,14 @@ impl Log {
         names
     }
 
+    /// Whether all lanes take appends.
+    ///
+    /// # Errors
+    /// [`crate::error::LogError::Poisoned`] when a write or barrier of one has failed.
+    pub fn check(&self) -> LogResult<()> {
+        self.lanes.iter().try_for_each(|lane| lane.check())
+    }
+
     /// Commits what is staged; gives whether there was anything. For [`Driver::Caller`].
     pub fn step(&self) -> bool {
         tend(&self.lanes);

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{Step, cargo_test, smoke, tools};
+use super::{Step, cargo_test, conformance, smoke, tools};
 use crate::report::{StepReport, Verdict};
 use crate::workspace::{Workspace, remove_folder};
 use crate::{browser, layers, tidy};
@@ -28,6 +28,7 @@ pub(super) fn run(step: Step, workspace: &Workspace) -> Result<StepReport> {
             succeeds(command.env("RUSTDOCFLAGS", "-D warnings"))
         }
         Step::Smoke => smoke::run(workspace),
+        Step::Conformance => conformance::run(workspace),
         Step::Browser => check_pages(workspace),
         Step::Deny => deny(workspace),
     }

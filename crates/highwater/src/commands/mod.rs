@@ -9,6 +9,7 @@ pub mod generate;
 mod measured;
 pub mod probe;
 pub mod report;
+pub mod serve;
 pub mod torture;
 
 use std::process::ExitCode;

@@ -1,0 +1,171 @@
+//! Settings from a file, the environment and flags, in rising order.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use highwater_server::settings::{
+    ALIASES, KEYS, REMOVED, Removed, Settings, SettingsError, key, text_of,
+};
+
+use super::flags::ServeArgs;
+
+/// Beginning of the environment's names.
+const PREFIX: &str = "HIGHWATER_";
+/// The environment's name of the configuration file.
+const CONFIG: &str = "HIGHWATER_CONFIG";
+
+/// Settings, and where each comes from.
+#[derive(Debug, Default)]
+pub struct Merged {
+    /// The settings; not checked yet.
+    pub settings: Settings,
+    /// Where those come from that are not defaults.
+    pub sources: BTreeMap<&'static str, String>,
+    /// What to tell the user.
+    pub warnings: Vec<String>,
+}
+
+impl Merged {
+    fn set(&mut self, name: &'static str, text: &str, source: &str) -> Result<(), SettingsError> {
+        let key = key(name).expect("only names of settings are set");
+        key.set(&mut self.settings, text)?;
+        self.sources.insert(name, source.to_owned());
+        Ok(())
+    }
+
+    fn warn(&mut self, removed: &Removed, place: &str) {
+        self.warnings.push(format!("{place}: {} does nothing: {}", removed.name, removed.why));
+    }
+
+    /// Takes a setting under any of its names.
+    fn take(&mut self, name: &str, text: &str, place: &str) -> Result<(), SettingsError> {
+        if let Some(key) = key(name) {
+            return self.set(key.name, text, place);
+        }
+        if let Some(alias) = ALIASES.iter().find(|alias| alias.name == name) {
+            return self.set(alias.means, &format!("{text}{}", alias.suffix), place);
+        }
+        if let Some(removed) = REMOVED.iter().find(|removed| removed.name == name) {
+            self.warn(removed, place);
+            return Ok(());
+        }
+        Err(SettingsError::Unknown { place: place.to_owned(), name: name.to_owned() })
+    }
+}
+
+/// Merges the settings.
+pub fn merge(
+    args: &ServeArgs,
+    environment: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Merged> {
+    let mut merged = Merged::default();
+    let mut variables = BTreeMap::new();
+    for (name, value) in environment {
+        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
+        let Some(value) = value.to_str() else { bail!("{name}: the value is not UTF-8") };
+        variables.insert(name.to_owned(), value.to_owned());
+    }
+    let from_environment = variables.remove(CONFIG).map(PathBuf::from);
+    if let Some(path) = args.config.clone().or(from_environment) {
+        file(&mut merged, &path)?;
+    }
+    for (name, text) in &variables {
+        let known = KEYS.iter().find(|key| key.variable() == *name).map(|key| key.name);
+        let plain = name.trim_start_matches(PREFIX).to_ascii_lowercase().replace('_', "-");
+        match merged.take(known.unwrap_or(&plain), text, name) {
+            // Orchestrators put variables of their own there, named after a service.
+            Err(unknown @ SettingsError::Unknown { .. }) => {
+                merged.warnings.push(format!("{unknown}; the variable is not looked at"));
+            }
+            taken => taken?,
+        }
+    }
+    for (name, text) in &args.flags {
+        merged.set(name, text, &format!("--{name}"))?;
+    }
+    for name in &args.removed {
+        let removed = REMOVED.iter().find(|removed| removed.name == *name);
+        merged.warn(removed.expect("only removed settings are listed"), &format!("--{name}"));
+    }
+    Ok(merged)
+}
+
+/// Takes the settings of a file; relative paths in it are relative to it.
+fn file(merged: &mut Merged, path: &Path) -> Result<()> {
+    let place = path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {place}"))?;
+    let table: toml::Table = text.parse().with_context(|| format!("{place} is not TOML"))?;
+    for (name, value) in &table {
+        let Some(text) = text_of(value) else { bail!("{place}: {name} is no plain value") };
+        merged.take(name, &text, &place)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn merged(
+        file: &str,
+        environment: &[(&str, &str)],
+        flags: &[(&'static str, &str)],
+    ) -> Result<Merged> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        std::fs::write(&path, file).unwrap();
+        let flags = flags.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
+        let args = ServeArgs { flags, config: Some(path), ..ServeArgs::default() };
+        let variables = environment.iter().map(|(name, value)| (name.into(), value.into()));
+        merge(&args, variables)
+    }
+
+    fn refused(file: &str, environment: &[(&str, &str)]) -> String {
+        format!("{:#}", merged(file, environment, &[]).unwrap_err())
+    }
+
+    #[test]
+    fn flags_are_above_the_environment_which_is_above_the_file() {
+        let file = "long-poll-timeout = \"1s\"\nwal-lanes = 3\nmax-body-bytes = \"1MiB\"\n";
+        let environment = [("HIGHWATER_LONG_POLL_TIMEOUT", "2s"), ("HIGHWATER_WAL_LANES", "4")];
+        let merged = merged(file, &environment, &[("wal-lanes", "5")]).unwrap();
+        assert_eq!(merged.settings.wal_lanes, 5);
+        assert_eq!(merged.settings.long_poll_timeout.0, Duration::from_secs(2));
+        assert_eq!(merged.settings.max_body_bytes.0, 1 << 20);
+        assert_eq!(merged.sources["wal-lanes"], "--wal-lanes");
+        assert_eq!(merged.sources["long-poll-timeout"], "HIGHWATER_LONG_POLL_TIMEOUT");
+        assert!(merged.sources["max-body-bytes"].ends_with("config.toml"));
+    }
+
+    #[test]
+    fn unknown_names_are_refused_in_the_file_and_warned_about_in_the_environment() {
+        assert!(refused("data_dir = \"x\"", &[]).contains("did you mean \"data-dir\""));
+        assert!(refused("[listen]\nport = 1", &[]).contains("plain value"));
+        let odd = merged("", &[("HIGHWATER_LISTN", "x")], &[]).unwrap();
+        assert!(odd.warnings[0].contains("HIGHWATER_LISTN"), "{:?}", odd.warnings);
+        assert!(refused("listen = \"x\"", &[]).contains("an address and a port"));
+        assert!(merged("", &[("OTHER_LISTN", "x")], &[]).is_ok());
+    }
+
+    #[test]
+    fn names_of_other_servers_mean_what_they_mean_there_and_a_removed_one_is_a_warning() {
+        let file = "wal-checkpoint-interval-ms = 1500\nwal-checkpoint-wal-bytes = 1048576\n";
+        let merged = merged(file, &[("HIGHWATER_WAL_FSYNC_PARALLEL", "8")], &[]).unwrap();
+        assert_eq!(merged.settings.checkpoint_interval.0, Duration::from_millis(1500));
+        assert_eq!(merged.settings.checkpoint_wal_bytes.0, 1 << 20);
+        assert_eq!(merged.warnings.len(), 1);
+        assert!(merged.warnings[0].contains("wal-fsync-parallel does nothing"));
+    }
+
+    #[test]
+    fn a_printed_configuration_is_one_that_can_be_used() {
+        let merged = merged("wal-lanes = 3", &[], &[]).unwrap();
+        let printed = super::super::announce::configuration(&merged);
+        let again = self::merged(&printed, &[], &[]).unwrap();
+        assert_eq!(again.settings, merged.settings);
+        assert!(printed.contains("config.toml"), "{printed}");
+    }
+}

@@ -1,0 +1,43 @@
+//! Why a server does not start, or stops.
+
+use std::net::SocketAddr;
+
+use crate::settings::SettingsError;
+
+/// Why a server does not start, or stops.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Settings.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The certificate or its key cannot be used.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// A file of tokens or keys cannot be used.
+    #[error("access: {0}")]
+    Access(String),
+    /// The data directory cannot be used.
+    #[error("{place}: {why}")]
+    Data {
+        /// The directory.
+        place: String,
+        /// Why not.
+        why: String,
+    },
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    System {
+        /// What.
+        what: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+}

@@ -1,0 +1,169 @@
+//! What lies below `__ds`: subscriptions, the keys that webhooks are signed with, lists of streams.
+
+use highwater_streams::error::Problem;
+use highwater_streams::path::StreamPath;
+use http::{Method, Response, StatusCode, header};
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::reply::Reply;
+use super::{Answer, Asked, body, names, route};
+use crate::access::bearer;
+use crate::access::scope::Action;
+
+/// Names in one answer at most, and where nothing is said.
+const MOST_NAMES: usize = 1000;
+
+impl Asked<'_> {
+    /// Answers a request below `__ds`.
+    pub(super) async fn control(&self, segments: &[String], body: Incoming) -> Answer {
+        let path: Vec<&str> = segments.iter().map(String::as_str).collect();
+        match path.as_slice() {
+            ["jwks.json"] => {
+                self.only_get()?;
+                Ok(self.jwks())
+            }
+            ["streams"] => {
+                self.only_get()?;
+                self.list()
+            }
+            ["subscriptions", id] => self.subscription(id, body).await,
+            ["subscriptions", id, "streams"] => {
+                self.only(&Method::POST)?;
+                self.may(Action::Admin, id)?;
+                let body = body::collect(self.app, &self.parts.headers, body).await?;
+                self.app.subscriptions.add_streams(id, &body.bytes).await?;
+                Ok(nothing())
+            }
+            ["subscriptions", id, "streams", rest @ ..] if !rest.is_empty() => {
+                self.only(&Method::DELETE)?;
+                self.may(Action::Admin, id)?;
+                self.app.subscriptions.remove_stream(id, &rest.join("/")).await?;
+                Ok(nothing())
+            }
+            ["subscriptions", id, what @ ("callback" | "ack" | "claim" | "release")] => {
+                self.only(&Method::POST)?;
+                self.work(id, what, body).await
+            }
+            _ => Err(Failure::NoSuchPath),
+        }
+    }
+
+    async fn subscription(&self, id: &str, body: Incoming) -> Answer {
+        let subscriptions = &self.app.subscriptions;
+        match self.parts.method {
+            Method::PUT => {
+                self.may(Action::Admin, id)?;
+                let body = body::collect(self.app, &self.parts.headers, body).await?;
+                let (value, is_new) = subscriptions.put(id, &body.bytes, &self.root()).await?;
+                let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+                Ok(json_answer(status, &value))
+            }
+            Method::GET | Method::HEAD => {
+                self.may(Action::Read, id)?;
+                Ok(json_answer(StatusCode::OK, &subscriptions.get(id, &self.root())?))
+            }
+            Method::DELETE => {
+                self.may(Action::Admin, id)?;
+                subscriptions.delete(id).await?;
+                Ok(nothing())
+            }
+            _ => Err(Failure::Method { allow: "GET, HEAD, PUT, DELETE, OPTIONS" }),
+        }
+    }
+
+    /// Takes what workers say. All but claims bring the token of their wake, and need no other.
+    async fn work(&self, id: &str, what: &str, body: Incoming) -> Answer {
+        if what == "claim" {
+            self.may(Action::Read, id)?;
+        }
+        let token = bearer(&self.parts.headers);
+        let body = body::collect(self.app, &self.parts.headers, body).await?;
+        let subscriptions = &self.app.subscriptions;
+        match what {
+            "claim" => {
+                let claimed = subscriptions.claim(id, &body.bytes).await?;
+                Ok(json_answer(StatusCode::OK, &claimed))
+            }
+            "release" => {
+                subscriptions.release(id, token, &body.bytes).await?;
+                Ok(nothing())
+            }
+            _ => {
+                let next_wake = subscriptions.ack(id, token, &body.bytes).await?;
+                let answer = json!({ "ok": true, "next_wake": next_wake });
+                Ok(json_answer(StatusCode::OK, &answer))
+            }
+        }
+    }
+
+    fn jwks(&self) -> Response<Reply> {
+        let mut response = json_answer(StatusCode::OK, &self.app.subscriptions.jwks());
+        response.headers_mut().insert(header::CONTENT_TYPE, names::JWKS);
+        response.headers_mut().insert(header::CACHE_CONTROL, names::JWKS_CACHE);
+        response
+    }
+
+    /// Lists streams whose names begin so, page by page.
+    fn list(&self) -> Answer {
+        let (mut prefix, mut after, mut limit) = (String::new(), None, MOST_NAMES);
+        for (name, value) in route::parameters(self.parts.uri.query().unwrap_or_default()) {
+            match &*name {
+                "prefix" => prefix = value.into_owned(),
+                "after" => after = Some(value.into_owned()),
+                "limit" => {
+                    let given = value.parse().ok().filter(|n| (1..=MOST_NAMES).contains(n));
+                    limit = given.ok_or(Problem::BadField { name: "limit", why: "1 to 1000" })?;
+                }
+                _ => {}
+            }
+        }
+        let covered = if prefix.is_empty() { "**" } else { &prefix };
+        self.who.may(Action::Admin, covered)?;
+        let paths = self.app.streams.list(&prefix, after.as_deref(), limit);
+        let names: Vec<&str> = paths.iter().map(StreamPath::as_str).collect();
+        let next = names.last().filter(|_| names.len() == limit);
+        Ok(json_answer(StatusCode::OK, &json!({ "streams": names, "next_after": next })))
+    }
+
+    /// Whether the caller may do something with a subscription.
+    fn may(&self, action: Action, id: &str) -> Result<(), Failure> {
+        let path = format!("{}/subscriptions/{id}", route::CONTROL);
+        Ok(self.who.may(action, &path)?)
+    }
+
+    /// Gives the URL of the stream root as the client used it.
+    fn root(&self) -> String {
+        let root = self.app.settings.stream_root.trim_end_matches('/');
+        self.app.origins.base_url(self.peer, self.parts) + root
+    }
+
+    fn only(&self, method: &Method) -> Result<(), Failure> {
+        let allow = if *method == Method::POST { "POST, OPTIONS" } else { "DELETE, OPTIONS" };
+        if self.parts.method == *method { Ok(()) } else { Err(Failure::Method { allow }) }
+    }
+
+    /// Refuses everything but GET and HEAD.
+    pub(super) fn only_get(&self) -> Result<(), Failure> {
+        match self.parts.method {
+            Method::GET | Method::HEAD => Ok(()),
+            _ => Err(Failure::Method { allow: "GET, HEAD, OPTIONS" }),
+        }
+    }
+}
+
+fn nothing() -> Response<Reply> {
+    let mut response = Response::new(Reply::default());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// Makes an answer of JSON that nobody keeps.
+fn json_answer(status: StatusCode, body: &Value) -> Response<Reply> {
+    let mut response = Response::new(Reply::bytes(body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, names::JSON);
+    response.headers_mut().insert(header::CACHE_CONTROL, names::NO_STORE);
+    response
+}

@@ -1,0 +1,196 @@
+//! Requests and answers: HTTP on one side, operations on streams on the other.
+//!
+//! Walk: `answer` below takes a request through `route` (what is meant), access and rate, to
+//! `write` (create, append, delete), `read` (catch-up and long-poll), `sse`, `control` (what lies
+//! below `__ds`) or `operate` (health, metrics). `failure` is the one place where problems become
+//! answers, `body` collects what comes, `reply` is what goes.
+
+pub(crate) mod body;
+pub(crate) mod control;
+pub(crate) mod cors;
+pub(crate) mod failure;
+pub(crate) mod fields;
+pub(crate) mod gzip;
+pub(crate) mod names;
+pub(crate) mod operate;
+pub(crate) mod read;
+pub(crate) mod reply;
+pub(crate) mod route;
+pub(crate) mod sse;
+pub(crate) mod write;
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use highwater_streams::path::{StreamPath, Target};
+use http::request::Parts;
+use http::{Method, Request, Response, header};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use self::failure::Failure;
+use self::reply::Reply;
+use crate::access::Who;
+use crate::access::scope::Action;
+use crate::app::App;
+use crate::metrics::{Limit, Operation};
+use crate::net::origin::Peer;
+use crate::net::watch::Watch;
+
+/// Result of a request.
+pub(crate) type Answer = Result<Response<Reply>, Failure>;
+
+/// What all requests of a connection share.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub app: Arc<App>,
+    pub peer: Peer,
+    pub watch: Arc<Watch>,
+    number: u64,
+    requests: AtomicU64,
+}
+
+/// A request whose body has not been looked at.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    pub app: &'a App,
+    pub peer: Peer,
+    pub parts: &'a Parts,
+    pub who: Who,
+}
+
+impl Connection {
+    /// Begins a connection.
+    pub fn new(app: Arc<App>, peer: Peer, watch: Arc<Watch>) -> Self {
+        let number = app.connections.fetch_add(1, Ordering::Relaxed);
+        Self { app, peer, watch, number, requests: AtomicU64::new(0) }
+    }
+
+    /// Answers a request.
+    pub async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Reply>, Infallible> {
+        let started = Instant::now();
+        let flight = self.watch.request(request.version());
+        let request_number = self.requests.fetch_add(1, Ordering::Relaxed);
+        let (parts, body) = request.into_parts();
+        let mut operation = Operation::Other;
+        let answer = self.dispatch(&parts, body, &mut operation).await;
+        let mut response = answer.unwrap_or_else(|failure| {
+            let id = self.request_id(&parts, request_number);
+            self.log_failure(&parts, &failure, &id);
+            failure.into_response(&id)
+        });
+        if parts.method == Method::HEAD {
+            *response.body_mut() = Reply::default();
+        }
+        self.app.cors.add(&parts, &mut response);
+        let headers = response.headers_mut();
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, names::NOSNIFF);
+        headers.insert(names::RESOURCE_POLICY, names::CROSS_ORIGIN);
+        if let Some(id) = parts.headers.get(names::REQUEST_ID) {
+            headers.insert(names::REQUEST_ID, id.clone());
+        }
+        let took = started.elapsed();
+        self.app.metrics.answered(operation, response.status(), took);
+        tracing::debug!(
+            id = %self.request_id(&parts, request_number),
+            method = %parts.method,
+            path = parts.uri.path(),
+            status = response.status().as_u16(),
+            took_us = took.as_micros(),
+            "answered"
+        );
+        response.body_mut().carry(flight);
+        Ok(response)
+    }
+
+    async fn dispatch(&self, parts: &Parts, body: Incoming, operation: &mut Operation) -> Answer {
+        let app = &*self.app;
+        if parts.method == Method::OPTIONS {
+            return Ok(cors::options());
+        }
+        let target = app.mount.resolve(parts.uri.path())?;
+        let who = app.access.who(&parts.headers, app.clock.wall());
+        let asked = Asked { app, peer: self.peer, parts, who };
+        if let Target::Elsewhere(segments) = &target {
+            return asked.operate(segments);
+        }
+        asked.check_rate()?;
+        match target {
+            Target::Stream(path) => {
+                *operation = Operation::of(&parts.method);
+                asked.stream(&path, body, operation).await
+            }
+            Target::Control(segments) => {
+                *operation = Operation::Subscription;
+                asked.control(&segments, body).await
+            }
+            Target::Root | Target::Elsewhere(_) => Err(Failure::NoSuchPath),
+        }
+    }
+
+    /// Gives the id that the client brought, or one of this server's.
+    fn request_id(&self, parts: &Parts, number: u64) -> String {
+        let brought = parts.headers.get(names::REQUEST_ID).and_then(|id| id.to_str().ok());
+        if let Some(id) = brought.filter(|id| id.len() <= 128) {
+            return id.to_owned();
+        }
+        let mut id = String::with_capacity(24);
+        write!(id, "{:x}-{number}", self.number).expect("writing to a string does not fail");
+        id
+    }
+
+    fn log_failure(&self, parts: &Parts, failure: &Failure, id: &str) {
+        let status = failure.status();
+        let (method, path) = (&parts.method, parts.uri.path());
+        let (code, client) = (failure.code(), self.peer.address);
+        if status.is_server_error() {
+            if status == http::StatusCode::INSUFFICIENT_STORAGE {
+                self.app.metrics.hit(Limit::Full);
+            }
+            tracing::error!(id, %method, path, %client, code, ?failure, "request failed");
+        } else {
+            tracing::debug!(id, %method, path, %client, code, "request refused");
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// Carries out what is asked of a stream.
+    async fn stream(&self, path: &StreamPath, body: Incoming, operation: &mut Operation) -> Answer {
+        let action = match self.parts.method {
+            Method::GET | Method::HEAD => Action::Read,
+            Method::POST => Action::Append,
+            Method::PUT => Action::Create,
+            Method::DELETE => Action::Delete,
+            _ => return Err(Failure::Method { allow: cors::METHODS }),
+        };
+        self.who.may(action, path.as_str())?;
+        match action {
+            Action::Read if self.parts.method == Method::HEAD => self.head(path),
+            Action::Read => self.read(path, operation).await,
+            Action::Append => self.append(path, body).await,
+            Action::Create => self.create(path, body).await,
+            Action::Delete | Action::Admin => self.delete(path).await,
+        }
+    }
+
+    /// Counts the request against its caller's rate.
+    fn check_rate(&self) -> Result<(), Failure> {
+        let Some(limiter) = &self.app.limiter else { return Ok(()) };
+        let taken = match &self.who {
+            Who::Known(caller) => limiter.take_named(&caller.name),
+            Who::Anybody | Who::Nobody => {
+                limiter.take_address(self.app.origins.client(self.peer, &self.parts.headers))
+            }
+        };
+        taken.map_err(|after| {
+            self.app.metrics.hit(Limit::Rate);
+            Failure::TooOften { after }
+        })
+    }
+}

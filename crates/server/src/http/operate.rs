@@ -1,0 +1,44 @@
+//! What operators ask for: health and metrics.
+
+use http::{Response, StatusCode, header};
+
+use super::failure::Failure;
+use super::reply::Reply;
+use super::{Answer, Asked, names};
+use crate::access::scope::Action;
+
+impl Asked<'_> {
+    /// Answers a request outside of the streams.
+    pub(super) fn operate(&self, segments: &[String]) -> Answer {
+        let path: Vec<&str> = segments.iter().map(String::as_str).collect();
+        match path.as_slice() {
+            ["healthz"] => {
+                self.only_get()?;
+                Ok(plain(StatusCode::OK, "ok\n"))
+            }
+            ["readyz"] => {
+                self.only_get()?;
+                Ok(match self.app.readiness() {
+                    Ok(()) => plain(StatusCode::OK, "ready\n"),
+                    Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, &format!("{why}\n")),
+                })
+            }
+            ["metrics"] => {
+                self.only_get()?;
+                self.who.may(Action::Admin, "metrics")?;
+                let mut response = plain(StatusCode::OK, &self.app.metrics.text());
+                response.headers_mut().insert(header::CONTENT_TYPE, names::METRICS_TEXT);
+                Ok(response)
+            }
+            _ => Err(Failure::NoSuchPath),
+        }
+    }
+}
+
+fn plain(status: StatusCode, text: &str) -> Response<Reply> {
+    let mut response = Response::new(Reply::bytes(text.to_owned()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, names::PLAIN_TEXT);
+    response.headers_mut().insert(header::CACHE_CONTROL, names::NO_STORE);
+    response
+}

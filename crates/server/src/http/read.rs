@@ -1,0 +1,182 @@
+//! GET and HEAD of a stream: chunks, and waiting for one.
+
+use bytes::Bytes;
+use highwater_streams::content::Kind;
+use highwater_streams::error::Problem;
+use highwater_streams::fields::{self as protocol, Lifetime};
+use highwater_streams::offset::{Place, Token};
+use highwater_streams::path::StreamPath;
+use highwater_streams::service::Chunk;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+
+use super::failure::text;
+use super::reply::Reply;
+use super::write::content_value;
+use super::{Answer, Asked, names, route};
+use crate::metrics::Operation;
+use crate::settings::CachePolicy;
+
+/// What a GET asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    place: Option<Place>,
+    live: Option<Live>,
+    cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Live {
+    LongPoll,
+    Sse,
+}
+
+impl Wanted {
+    fn parse(query: Option<&str>) -> Result<Self, Problem> {
+        let mut offsets = Vec::new();
+        let (mut live, mut cursor) = (None, None);
+        for (name, value) in route::parameters(query.unwrap_or_default()) {
+            match &*name {
+                "offset" => offsets.push(value),
+                "live" => {
+                    live = Some(match &*value {
+                        "long-poll" => Live::LongPoll,
+                        "sse" => Live::Sse,
+                        _ => {
+                            let why = "long-poll or sse";
+                            return Err(Problem::BadField { name: "live", why });
+                        }
+                    });
+                }
+                "cursor" => cursor = Some(value.into_owned()),
+                _ => {}
+            }
+        }
+        let place = protocol::place(offsets.iter().map(AsRef::as_ref))?;
+        if live.is_some() && place.is_none() {
+            return Err(Problem::OffsetRequired);
+        }
+        Ok(Self { place, live, cursor })
+    }
+}
+
+impl Asked<'_> {
+    /// Says what is known of a stream.
+    pub(super) fn head(&self, path: &StreamPath) -> Answer {
+        let view = self.app.streams.head(path)?;
+        let mut response = Response::new(Reply::default());
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, content_value(&view.content_type));
+        headers.insert(names::NEXT_OFFSET, text(&Token(view.tail).to_string()));
+        headers.insert(header::CACHE_CONTROL, names::NO_STORE);
+        match &view.lifetime {
+            Lifetime::Unsaid => {}
+            Lifetime::Ttl { seconds } => {
+                headers.insert(names::TTL, HeaderValue::from(*seconds));
+            }
+            Lifetime::Until { text: until, .. } => {
+                headers.insert(names::EXPIRES_AT, text(until));
+            }
+        }
+        if view.is_closed {
+            headers.insert(names::CLOSED, names::TRUE);
+        }
+        Ok(response)
+    }
+
+    /// Reads a chunk, now or when there is one, or begins to send events.
+    pub(super) async fn read(&self, path: &StreamPath, operation: &mut Operation) -> Answer {
+        let wanted = Wanted::parse(self.parts.uri.query())?;
+        let place = wanted.place.unwrap_or(Place::Start);
+        match wanted.live {
+            None => {
+                let chunk = self.app.streams.read(path, place)?;
+                Ok(self.chunk(chunk))
+            }
+            Some(Live::LongPoll) => {
+                *operation = Operation::LongPoll;
+                self.long_poll(path, place, wanted.cursor.as_deref()).await
+            }
+            Some(Live::Sse) => {
+                *operation = Operation::Sse;
+                self.events(path, place, wanted.cursor.as_deref())
+            }
+        }
+    }
+
+    /// Makes the answer of a read.
+    pub(super) fn chunk(&self, chunk: Chunk) -> Response<Reply> {
+        let mut response = Response::new(Reply::default());
+        let tag = chunk.etag.map(|etag| text(&etag.to_string()));
+        let is_known = chunk.etag.is_some_and(|etag| {
+            let named = self.parts.headers.get_all(header::IF_NONE_MATCH).iter();
+            let mut named = named.filter_map(|value| value.to_str().ok());
+            named.any(|value| etag.is_named_by(&super::gzip::plain_tags(value)))
+        });
+        let cache = if tag.is_some() { self.cache_value() } else { names::NO_STORE };
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, cache);
+        headers.insert(names::NEXT_OFFSET, text(&Token(chunk.next).to_string()));
+        if chunk.is_up_to_date {
+            headers.insert(names::UP_TO_DATE, names::TRUE);
+        }
+        if chunk.is_closed {
+            headers.insert(names::CLOSED, names::TRUE);
+        }
+        if let Some(tag) = tag {
+            headers.insert(header::ETAG, tag);
+        }
+        if is_known {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            return response;
+        }
+        headers.insert(header::CONTENT_TYPE, content_value(&chunk.content_type));
+        let reply = self.content(chunk.body.into_parts(), chunk.content_type.kind(), headers);
+        *response.body_mut() = reply;
+        response
+    }
+
+    /// Takes content as the body, compressed where that is set, asked for and of use.
+    fn content(&self, parts: Vec<Bytes>, kind: Kind, headers: &mut HeaderMap) -> Reply {
+        let len: usize = parts.iter().map(Bytes::len).sum();
+        let bytes_out = u64::try_from(len).expect("lengths have 64 bits at most");
+        self.app.metrics.bytes_out.inc_by(bytes_out);
+        let from = self.app.settings.gzip_from_bytes;
+        if from.0 == 0 || kind == Kind::Bytes {
+            return Reply::parts(parts);
+        }
+        headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
+        if len < from.get() || !super::gzip::is_accepted(&self.parts.headers) {
+            return Reply::parts(parts);
+        }
+        headers.insert(header::CONTENT_ENCODING, names::GZIP);
+        if let Some(tag) = headers.get(header::ETAG).cloned() {
+            headers.insert(header::ETAG, super::gzip::tag(&tag));
+        }
+        Reply::bytes(super::gzip::compress(&parts))
+    }
+
+    fn cache_value(&self) -> HeaderValue {
+        match self.app.settings.cache {
+            CachePolicy::Public => names::PUBLIC_MINUTE,
+            CachePolicy::Private => names::PRIVATE_MINUTE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_live_read_needs_an_offset_and_a_known_mode_and_other_parameters_do_not_matter() {
+        let wanted = |query| Wanted::parse(Some(query));
+        assert_eq!(wanted("live=sse"), Err(Problem::OffsetRequired));
+        assert!(matches!(wanted("offset=-1&live=x"), Err(Problem::BadField { .. })));
+        assert!(matches!(wanted("offset=-1&offset=-1"), Err(Problem::BadField { .. })));
+        assert_eq!(wanted("offset="), Err(Problem::InvalidOffset));
+        let all = wanted("x=1&offset=now&live=long-poll&cursor=17").unwrap();
+        assert_eq!(all.place, Some(Place::Now));
+        assert_eq!((all.live, all.cursor.as_deref()), (Some(Live::LongPoll), Some("17")));
+        assert_eq!(Wanted::parse(None).unwrap().place, None);
+    }
+}

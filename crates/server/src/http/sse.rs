@@ -1,0 +1,186 @@
+//! Live reads: long-poll waits for one chunk, events go on until the connection is old.
+//!
+//! Events are encoded once for all readers of a stream; here they are only passed on, and comments
+//! put in between where nothing happens, so that proxies keep the connection.
+
+use std::future::Future as _;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use highwater_streams::cursor::Cursor;
+use highwater_streams::live::{Follower, Next};
+use highwater_streams::offset::{Place, Token};
+use highwater_streams::path::StreamPath;
+use highwater_streams::sse;
+use http::{HeaderValue, Response, StatusCode, header};
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use super::failure::text;
+use super::reply::Reply;
+use super::{Answer, Asked, names};
+use crate::app::App;
+
+impl Asked<'_> {
+    /// Waits until there is something to read, or long enough.
+    pub(super) async fn long_poll(
+        &self,
+        path: &StreamPath,
+        place: Place,
+        cursor: Option<&str>,
+    ) -> Answer {
+        let brought = cursor.and_then(Cursor::parse);
+        let mut follower = self.app.streams.follow(path, place, brought)?;
+        let waiting = Waiting::new(&self.app.metrics.subscribers);
+        let mut timeout = pin!(tokio::time::sleep(self.app.settings.long_poll_timeout.0));
+        let mut response = loop {
+            let before = follower.position();
+            if let Some(mut chunk) = follower.try_chunk()? {
+                if chunk.next == before {
+                    break nothing_new(&follower, true);
+                }
+                if place == Place::Now {
+                    // The same request means other bytes tomorrow.
+                    chunk.etag = None;
+                }
+                break self.chunk(chunk);
+            }
+            tokio::select! {
+                () = follower.changed() => {}
+                () = timeout.as_mut() => break nothing_new(&follower, false),
+                () = self.app.stopping.cancelled() => break nothing_new(&follower, false),
+            }
+        };
+        drop(waiting);
+        let cursor = HeaderValue::from(follower.cursor().0);
+        response.headers_mut().insert(names::CURSOR, cursor);
+        Ok(response)
+    }
+
+    /// Begins to send events.
+    pub(super) fn events(&self, path: &StreamPath, place: Place, cursor: Option<&str>) -> Answer {
+        let brought = cursor.and_then(Cursor::parse);
+        let follower = self.app.streams.follow(path, place, brought)?;
+        let encoding = sse::data_encoding(follower.content_type().kind());
+        let mut response = Response::new(Reply::events(Events::new(self.app, follower)));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, names::EVENT_STREAM);
+        headers.insert(header::CACHE_CONTROL, names::NO_CACHE);
+        headers.insert(names::ACCEL_BUFFERING, names::NO);
+        if encoding.is_some() {
+            headers.insert(names::SSE_ENCODING, names::BASE64);
+        }
+        Ok(response)
+    }
+}
+
+/// Says that there is nothing behind what the client has.
+fn nothing_new(follower: &Follower, is_closed: bool) -> Response<Reply> {
+    let mut response = Response::new(Reply::default());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(names::NEXT_OFFSET, text(&Token(follower.position()).to_string()));
+    headers.insert(names::UP_TO_DATE, names::TRUE);
+    headers.insert(header::CACHE_CONTROL, names::NO_STORE);
+    if is_closed {
+        headers.insert(names::CLOSED, names::TRUE);
+    }
+    response
+}
+
+/// A reader that counts as waiting.
+#[derive(Debug)]
+struct Waiting(Gauge);
+
+impl Waiting {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// Events of one reader.
+#[derive(Debug)]
+pub(crate) struct Events {
+    follower: Follower,
+    /// When the connection ends.
+    end: Instant,
+    /// Fires at the end, or when a comment is due.
+    timer: Pin<Box<Sleep>>,
+    keep_alive: std::time::Duration,
+    stopping: Pin<Box<WaitForCancellationFutureOwned>>,
+    is_over: bool,
+    _waiting: Waiting,
+}
+
+impl Events {
+    fn new(app: &App, follower: Follower) -> Self {
+        let now = Instant::now();
+        let end = now + app.settings.sse_lifetime.0;
+        let keep_alive = app.settings.sse_keep_alive.0;
+        let timer = tokio::time::sleep_until(end.min(now + keep_alive));
+        Self {
+            follower,
+            end,
+            timer: Box::pin(timer),
+            keep_alive,
+            stopping: Box::pin(app.stopping.clone().cancelled_owned()),
+            is_over: false,
+            _waiting: Waiting::new(&app.metrics.subscribers),
+        }
+    }
+
+    /// Gives the next bytes; nothing when it is over. Each piece ends with a control event or is a
+    /// comment, so a client can go on from wherever it stops.
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            if self.is_over {
+                return Poll::Ready(None);
+            }
+            match self.follower.try_next() {
+                Ok(Next::Event(event)) => {
+                    let is_late = Instant::now() >= self.end;
+                    self.is_over = event.control.is_closed || is_late;
+                    return Poll::Ready(Some(event.bytes));
+                }
+                Ok(Next::End) => self.is_over = true,
+                Err(problem) => {
+                    tracing::warn!(%problem, "events end early");
+                    self.is_over = true;
+                }
+                Ok(Next::Wait) => match self.poll_wait(context) {
+                    Poll::Ready(Some(bytes)) => return Poll::Ready(Some(bytes)),
+                    Poll::Ready(None) => {}
+                    Poll::Pending => return Poll::Pending,
+                },
+            }
+        }
+    }
+
+    /// Waits for news, the end, or the time for a comment.
+    fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if pin!(self.follower.changed()).poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        if self.stopping.as_mut().poll(context).is_ready() {
+            self.is_over = true;
+            return Poll::Ready(None);
+        }
+        ready!(self.timer.as_mut().poll(context));
+        let now = Instant::now();
+        if now >= self.end {
+            self.is_over = true;
+            return Poll::Ready(None);
+        }
+        self.timer.as_mut().reset(self.end.min(now + self.keep_alive));
+        Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)))
+    }
+}

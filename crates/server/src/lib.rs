@@ -1,0 +1,22 @@
+//! HTTP for durable streams: the protocol's requests, carried out on a log.
+//!
+//! `settings` is all that can be set. `server` opens the log, listens and ends; `net` has the
+//! connections and their limits; `access` who may do what, `rate` how often; `http` takes requests
+//! apart and puts answers together; `webhook` drives subscriptions; `metrics` counts. What the
+//! protocol means is not decided here but in `highwater-streams`. Flags and the environment are the
+//! program's.
+
+mod access;
+mod app;
+mod error;
+mod http;
+mod metrics;
+mod net;
+mod rate;
+mod server;
+pub mod settings;
+mod webhook;
+
+pub use access::tokens::token_hash;
+pub use error::ServeError;
+pub use server::Server;

@@ -1,0 +1,220 @@
+//! What is counted, for Prometheus. Counters of the request path are looked up once, at start.
+
+mod engine;
+mod histogram;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use highwater_log::Log;
+use http::{Method, StatusCode};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use self::engine::Engine;
+pub(crate) use self::histogram::Durations;
+
+/// What kind of work a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// PUT of a stream.
+    Create,
+    /// POST to a stream.
+    Append,
+    /// GET of a stream.
+    Read,
+    /// GET of a stream that waits.
+    LongPoll,
+    /// GET of a stream that goes on.
+    Sse,
+    /// HEAD of a stream.
+    Head,
+    /// DELETE of a stream.
+    Delete,
+    /// What lies below `__ds`.
+    Subscription,
+    /// Everything else.
+    Other,
+}
+
+const OPERATIONS: [&str; 9] =
+    ["create", "append", "read", "long-poll", "sse", "head", "delete", "subscription", "other"];
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+impl Operation {
+    /// Names the operation that a method on a stream is, as long as nothing else is known.
+    pub fn of(method: &Method) -> Self {
+        match *method {
+            Method::PUT => Self::Create,
+            Method::POST => Self::Append,
+            Method::GET => Self::Read,
+            Method::HEAD => Self::Head,
+            Method::DELETE => Self::Delete,
+            _ => Self::Other,
+        }
+    }
+
+    const fn index(self) -> usize {
+        match self {
+            Self::Create => 0,
+            Self::Append => 1,
+            Self::Read => 2,
+            Self::LongPoll => 3,
+            Self::Sse => 4,
+            Self::Head => 5,
+            Self::Delete => 6,
+            Self::Subscription => 7,
+            Self::Other => 8,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    operation: &'static str,
+    status: &'static str,
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OperationLabels {
+    operation: &'static str,
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct LimitLabels {
+    limit: &'static str,
+}
+
+/// A limit that was hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// Requests per second.
+    Rate,
+    /// Size of a body.
+    Body,
+    /// Bodies in memory.
+    Bodies,
+    /// Time for a body.
+    BodyTime,
+    /// Connections of one address.
+    ConnectionsPerAddress,
+    /// A connection that was cut.
+    Cut,
+    /// Room in the log.
+    Full,
+}
+
+const LIMITS: [&str; 7] =
+    ["rate", "body", "bodies", "body-time", "connections-per-address", "cut", "full"];
+
+/// Everything that is counted.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Vec<[Counter; CLASSES.len()]>,
+    durations: Vec<Durations>,
+    limits: Vec<Counter>,
+    /// Connections that are open.
+    pub connections: Gauge,
+    /// Connections that were accepted.
+    pub accepted: Counter,
+    /// Live readers that are waiting, of both kinds.
+    pub subscribers: Gauge,
+    /// Bytes of content taken in.
+    pub bytes_in: Counter,
+    /// Bytes of content sent, live events not counted.
+    pub bytes_out: Counter,
+    /// Webhooks that were answered with success.
+    pub webhooks_done: Counter,
+    /// Webhooks that were not.
+    pub webhooks_failed: Counter,
+}
+
+impl Metrics {
+    /// Begins at zero; what the log counts is read from it.
+    pub fn new(log: &Arc<Log>) -> Self {
+        let mut registry = Registry::with_prefix("highwater");
+        let requests = Family::<RequestLabels, Counter>::default();
+        let durations = Family::<OperationLabels, Durations>::default();
+        let limits = Family::<LimitLabels, Counter>::default();
+        let request = |operation: &&'static str| {
+            CLASSES.map(|status| requests.get_or_create_owned(&RequestLabels { operation, status }))
+        };
+        let duration = |operation: &&'static str| {
+            durations.get_or_create_owned(&OperationLabels { operation })
+        };
+        let limit = |limit: &&'static str| limits.get_or_create_owned(&LimitLabels { limit });
+        let mut metrics = Self {
+            requests: OPERATIONS.iter().map(request).collect(),
+            durations: OPERATIONS.iter().map(duration).collect(),
+            limits: LIMITS.iter().map(limit).collect(),
+            connections: Gauge::default(),
+            accepted: Counter::default(),
+            subscribers: Gauge::default(),
+            bytes_in: Counter::default(),
+            bytes_out: Counter::default(),
+            webhooks_done: Counter::default(),
+            webhooks_failed: Counter::default(),
+            registry: Registry::default(),
+        };
+        registry.register("requests", "Requests answered", requests);
+        registry.register("request_duration_seconds", "Time to the answer's head", durations);
+        registry.register("limits_hit", "Requests or connections that hit a limit", limits);
+        metrics.register(&mut registry);
+        registry.register_collector(Box::new(Engine::new(log)));
+        metrics.registry = registry;
+        metrics
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        let gauges = [
+            ("connections", "Connections that are open", &self.connections),
+            ("subscribers", "Live readers that are waiting", &self.subscribers),
+        ];
+        for (name, help, gauge) in gauges {
+            registry.register(name, help, gauge.clone());
+        }
+        let counters = [
+            ("connections_accepted", "Connections accepted", &self.accepted),
+            ("content_in_bytes", "Bytes of content taken in", &self.bytes_in),
+            ("content_out_bytes", "Bytes of content sent to readers", &self.bytes_out),
+            ("webhooks_delivered", "Webhooks answered with success", &self.webhooks_done),
+            ("webhooks_failed", "Webhooks not answered with success", &self.webhooks_failed),
+        ];
+        for (name, help, counter) in counters {
+            registry.register(name, help, counter.clone());
+        }
+    }
+
+    /// Counts a request.
+    pub fn answered(&self, operation: Operation, status: StatusCode, took: Duration) {
+        let class = usize::from(status.as_u16() / 100).saturating_sub(1).min(CLASSES.len() - 1);
+        self.requests[operation.index()][class].inc();
+        self.durations[operation.index()].observe(took);
+    }
+
+    /// Counts a limit that was hit.
+    pub fn hit(&self, limit: Limit) {
+        let index = match limit {
+            Limit::Rate => 0,
+            Limit::Body => 1,
+            Limit::Bodies => 2,
+            Limit::BodyTime => 3,
+            Limit::ConnectionsPerAddress => 4,
+            Limit::Cut => 5,
+            Limit::Full => 6,
+        };
+        self.limits[index].inc();
+    }
+
+    /// Writes everything as Prometheus reads it.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a string does not fail");
+        text
+    }
+}

@@ -1,0 +1,116 @@
+//! A client's byte stream, plain or TLS, that tells its [`Watch`] what moves.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+use super::watch::Watch;
+
+/// The bytes.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    /// As they are.
+    Plain(TcpStream),
+    /// Behind TLS.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A watched stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    transport: Transport,
+    watch: Arc<Watch>,
+}
+
+impl Stream {
+    /// Watches a stream.
+    pub fn new(transport: Transport, watch: Arc<Watch>) -> Self {
+        Self { transport, watch }
+    }
+
+    fn note<T>(&self, written: &Poll<io::Result<T>>) {
+        match written {
+            Poll::Pending => self.watch.is_stalled(),
+            Poll::Ready(_) => self.watch.has_written(),
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        ready!(match &mut this.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Transport::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        })?;
+        if buffer.filled().len() > before {
+            this.watch.has_read();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = match &mut this.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Transport::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        };
+        this.note(&written);
+        written
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = match &mut this.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
+            Transport::Tls(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
+        };
+        this.note(&written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.transport {
+            Transport::Plain(stream) => stream.is_write_vectored(),
+            Transport::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let flushed = match &mut this.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Transport::Tls(stream) => Pin::new(stream).poll_flush(context),
+        };
+        this.note(&flushed);
+        flushed
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        match &mut this.transport {
+            Transport::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Transport::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

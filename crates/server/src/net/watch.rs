@@ -1,0 +1,223 @@
+//! What a connection is doing, so that one timer can end those that do nothing (I11).
+//!
+//! The stream and the requests of a connection write it, its task reads it now and then. Nothing
+//! here arms a timer for each request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long a connection may take for what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// For the head of a request, from its first byte.
+    pub head: Duration,
+    /// Between requests.
+    pub idle: Duration,
+    /// For the client to take anything of an answer.
+    pub write: Duration,
+    /// For the connection as a whole, until it is asked to end.
+    pub age: Duration,
+}
+
+/// What to do with a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing.
+    Fine,
+    /// Let running requests end, and take no more.
+    AskToEnd,
+    /// Close it now.
+    Cut(&'static str),
+}
+
+/// What a connection is doing.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    born: Instant,
+    requests: AtomicU32,
+    is_http2: AtomicBool,
+    /// Bytes of a head have come since the last request ended.
+    is_in_head: AtomicBool,
+    /// Milliseconds after `born` at which the present phase began.
+    phase_ms: AtomicU64,
+    /// The same for a write that makes no progress, plus one; zero where none waits.
+    stalled_ms: AtomicU64,
+}
+
+impl Watch {
+    /// Begins with an idle connection.
+    pub fn new() -> Self {
+        Self {
+            born: Instant::now(),
+            requests: AtomicU32::new(0),
+            is_http2: AtomicBool::new(false),
+            is_in_head: AtomicBool::new(false),
+            phase_ms: AtomicU64::new(0),
+            stalled_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Notes a request; it lasts until what is returned is dropped.
+    pub fn request(self: &Arc<Self>, version: http::Version) -> Flight {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.is_in_head.store(false, Ordering::Relaxed);
+        if version == http::Version::HTTP_2 {
+            self.is_http2.store(true, Ordering::Relaxed);
+        }
+        Flight(Arc::clone(self))
+    }
+
+    /// Notes bytes that came.
+    pub fn has_read(&self) {
+        if self.requests.load(Ordering::Relaxed) == 0 && !self.is_in_head.load(Ordering::Relaxed) {
+            self.phase_ms.store(self.now_ms(), Ordering::Relaxed);
+            self.is_in_head.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the client took something.
+    pub fn has_written(&self) {
+        if self.stalled_ms.load(Ordering::Relaxed) != 0 {
+            self.stalled_ms.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the client takes nothing at the moment.
+    pub fn is_stalled(&self) {
+        if self.stalled_ms.load(Ordering::Relaxed) == 0 {
+            self.stalled_ms.store(self.now_ms() + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Says what to do with the connection.
+    pub fn judge(&self, patience: &Patience) -> Verdict {
+        let now_ms = self.now_ms();
+        let since = |ms: u64| Duration::from_millis(now_ms.saturating_sub(ms));
+        let stalled_ms = self.stalled_ms.load(Ordering::Relaxed);
+        if stalled_ms != 0 && since(stalled_ms - 1) > patience.write {
+            return Verdict::Cut("the client takes nothing");
+        }
+        let age = since(0);
+        if age > patience.age * 2 {
+            return Verdict::Cut("the connection is too old");
+        }
+        if self.requests.load(Ordering::Relaxed) == 0 {
+            let phase = since(self.phase_ms.load(Ordering::Relaxed));
+            // HTTP/2 clients send frames that belong to no request.
+            let is_http2 = self.is_http2.load(Ordering::Relaxed);
+            let is_in_head = self.is_in_head.load(Ordering::Relaxed) && !is_http2;
+            if is_in_head && phase > patience.head {
+                return Verdict::Cut("the head of a request does not end");
+            }
+            if phase > patience.idle * 2 {
+                return Verdict::Cut("the connection is idle and does not end");
+            }
+            if phase > patience.idle {
+                return Verdict::AskToEnd;
+            }
+        }
+        if age > patience.age { Verdict::AskToEnd } else { Verdict::Fine }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A request on its way.
+#[derive(Debug)]
+pub(crate) struct Flight(Arc<Watch>);
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if self.0.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.phase_ms.store(self.0.now_ms(), Ordering::Relaxed);
+            self.0.is_in_head.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Patience = Patience {
+        head: Duration::from_secs(10),
+        idle: Duration::from_secs(60),
+        write: Duration::from_secs(30),
+        age: Duration::from_secs(1000),
+    };
+
+    async fn pass(seconds: u64) {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_does_not_end_is_cut_and_one_that_comes_late_is_not() {
+        let watch = Arc::new(Watch::new());
+        pass(50).await;
+        assert_eq!(watch.judge(&PATIENCE), Verdict::Fine);
+        watch.has_read();
+        pass(9).await;
+        watch.has_read();
+        assert_eq!(watch.judge(&PATIENCE), Verdict::Fine);
+        pass(2).await;
+        assert!(matches!(watch.judge(&PATIENCE), Verdict::Cut(_)), "bytes do not buy time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_running_request_is_never_idle_and_an_idle_connection_is_asked_to_end() {
+        let watch = Arc::new(Watch::new());
+        watch.has_read();
+        let flight = watch.request(http::Version::HTTP_11);
+        pass(500).await;
+        watch.has_read();
+        assert_eq!(watch.judge(&PATIENCE), Verdict::Fine);
+        drop(flight);
+        pass(59).await;
+        assert_eq!(watch.judge(&PATIENCE), Verdict::Fine);
+        pass(2).await;
+        assert_eq!(watch.judge(&PATIENCE), Verdict::AskToEnd);
+        pass(60).await;
+        assert!(matches!(watch.judge(&PATIENCE), Verdict::Cut(_)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_is_cut_and_one_that_takes_slowly_is_not() {
+        let watch = Arc::new(Watch::new());
+        let _flight = watch.request(http::Version::HTTP_11);
+        for _ in 0..5 {
+            watch.is_stalled();
+            pass(29).await;
+            assert_eq!(watch.judge(&PATIENCE), Verdict::Fine);
+            watch.has_written();
+        }
+        watch.is_stalled();
+        pass(15).await;
+        watch.is_stalled();
+        pass(16).await;
+        assert!(matches!(watch.judge(&PATIENCE), Verdict::Cut(_)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frames_of_an_http2_client_between_requests_are_no_head() {
+        let watch = Arc::new(Watch::new());
+        drop(watch.request(http::Version::HTTP_2));
+        watch.has_read();
+        pass(30).await;
+        assert_eq!(watch.judge(&PATIENCE), Verdict::Fine);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_old_connection_is_asked_to_end_and_then_cut_whatever_it_does() {
+        let watch = Arc::new(Watch::new());
+        let _flight = watch.request(http::Version::HTTP_2);
+        pass(1001).await;
+        assert_eq!(watch.judge(&PATIENCE), Verdict::AskToEnd);
+        pass(1000).await;
+        assert!(matches!(watch.judge(&PATIENCE), Verdict::Cut(_)));
+    }
+}

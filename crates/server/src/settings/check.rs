@@ -1,0 +1,226 @@
+//! Which combinations of settings cannot be meant.
+
+use highwater_log::options::{Durability, Options};
+use highwater_streams::subscriptions::url_policy::UrlPolicy;
+
+use super::{Settings, Size, Span};
+
+/// Why settings are refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// A value that the setting cannot have.
+    #[error("{name}: {text:?} is not {why}")]
+    Value {
+        /// The setting.
+        name: &'static str,
+        /// What was given.
+        text: String,
+        /// What would have done.
+        why: String,
+    },
+    /// No such setting.
+    #[error("{place}: there is no setting {name:?}{}", suggestion(.name))]
+    Unknown {
+        /// Where it stands.
+        place: String,
+        /// What stands there.
+        name: String,
+    },
+    /// Settings that do not go together, or that cannot be meant.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Names the setting that was probably meant.
+fn suggestion(name: &str) -> String {
+    let close = super::KEYS
+        .iter()
+        .find(|key| key.name.replace('-', "") == name.to_ascii_lowercase().replace(['-', '_'], ""));
+    close.map(|key| format!("; did you mean {:?}?", key.name)).unwrap_or_default()
+}
+
+impl Settings {
+    /// Checks that the settings go together.
+    ///
+    /// # Errors
+    /// [`SettingsError::Refused`] with what to do instead.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        self.check_access()?;
+        self.check_tls()?;
+        self.check_limits()?;
+        if self.cold_tier.is_some() {
+            let text = if self.durability.0 == Durability::Memory {
+                "durability=memory and a cold tier do not go together: what was acknowledged in \
+                 memory must not be moved before it is durable"
+            } else {
+                "cold-tier: this server has none; leave it away"
+            };
+            return refuse(text);
+        }
+        if !self.stream_root.starts_with('/') || self.stream_root.contains(['?', '#', '%']) {
+            return refuse("stream-root: a path that begins with / and needs no escapes");
+        }
+        if cfg!(not(feature = "otlp")) && self.otlp_endpoint.is_some() {
+            return refuse("otlp-endpoint: this binary was built without the feature otlp");
+        }
+        self.log_options().check().map_err(|error| SettingsError::Refused(error.to_string()))
+    }
+
+    /// Whether requests have to say who they come from.
+    pub fn has_auth(&self) -> bool {
+        self.auth.is_some() || self.auth_jwks.is_some() || self.auth_hs256.is_some()
+    }
+
+    /// Whether TLS is served.
+    pub fn has_tls(&self) -> bool {
+        self.tls_self_signed || self.tls_cert.is_some()
+    }
+
+    /// Says where webhooks may go.
+    pub fn webhook_policy(&self) -> UrlPolicy {
+        if self.webhook_localhost { UrlPolicy::Development } else { UrlPolicy::Production }
+    }
+
+    /// Gives the log's settings.
+    pub fn log_options(&self) -> Options {
+        Options {
+            lanes: self.wal_lanes,
+            stream_lanes: self.stream_lanes,
+            segment_bytes: self.segment_bytes.0,
+            max_payload_bytes: self.max_body_bytes.0,
+            max_staged_bytes: self.max_staged_bytes.0,
+            checkpoint_wal_bytes: self.checkpoint_wal_bytes.0,
+            max_wal_bytes: self.max_wal_bytes.0,
+            checkpoint_interval: self.checkpoint_interval.0,
+            max_streams: self.max_streams,
+            max_producers: self.max_producers,
+            max_open_files: self.max_open_files,
+            file_barrier: self.checkpoint_barrier.into(),
+            durability: self.durability.0,
+            write_path: self.write_path.0,
+            max_image_bytes: self.max_image_bytes.0,
+            ..Options::default()
+        }
+    }
+
+    fn check_access(&self) -> Result<(), SettingsError> {
+        if self.has_auth() && self.insecure_no_auth {
+            return refuse("insecure-no-auth and an access file do not go together");
+        }
+        let is_open = !self.has_auth() && !self.insecure_no_auth;
+        if is_open && !self.listen.ip().is_loopback() {
+            return refuse(&format!(
+                "listen={}: everybody who reaches this address could read and delete every \
+                 stream. Give --auth FILE (see docs/operating.md), or --insecure-no-auth if that \
+                 is what you want",
+                self.listen
+            ));
+        }
+        let needs_jwt = self.auth_issuer.is_some() || self.auth_audience.is_some();
+        if needs_jwt && self.auth_jwks.is_none() && self.auth_hs256.is_none() {
+            return refuse("auth-issuer and auth-audience need auth-jwks or auth-hs256");
+        }
+        Ok(())
+    }
+
+    fn check_tls(&self) -> Result<(), SettingsError> {
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            return refuse("tls-cert and tls-key go together");
+        }
+        if self.tls_cert.is_some() && self.tls_self_signed {
+            return refuse("tls-self-signed and tls-cert do not go together");
+        }
+        Ok(())
+    }
+
+    fn check_limits(&self) -> Result<(), SettingsError> {
+        for (name, span) in [
+            ("head-timeout", self.head_timeout),
+            ("body-timeout", self.body_timeout),
+            ("idle-timeout", self.idle_timeout),
+            ("write-timeout", self.write_timeout),
+            ("connection-age", self.connection_age),
+            ("long-poll-timeout", self.long_poll_timeout),
+            ("sse-lifetime", self.sse_lifetime),
+            ("sse-keep-alive", self.sse_keep_alive),
+            ("webhook-timeout", self.webhook_timeout),
+        ] {
+            if span == Span::seconds(0) {
+                return refuse(&format!("{name}: longer than nothing"));
+            }
+        }
+        if self.max_head_bytes < Size::kib(8) || self.max_head_bytes > Size::mib(1) {
+            return refuse("max-head-bytes: 8KiB to 1MiB");
+        }
+        if self.chunk_bytes < Size(1) || self.chunk_bytes > Size::mib(1024) {
+            return refuse("chunk-bytes: 1 to 1GiB");
+        }
+        if self.max_bodies_bytes < self.max_body_bytes {
+            return refuse("max-bodies-bytes: at least max-body-bytes");
+        }
+        if self.max_connections.0 == 0 || self.max_h2_streams == 0 {
+            return refuse("max-connections and max-h2-streams: at least 1");
+        }
+        if self.rate_limit.0 > 0 && self.rate_burst.0 == 0 {
+            return refuse("rate-burst: at least 1 where there is a rate-limit");
+        }
+        Ok(())
+    }
+}
+
+fn refuse<T>(text: &str) -> Result<T, SettingsError> {
+    Err(SettingsError::Refused(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::key;
+    use super::*;
+
+    fn refused(changes: &[(&str, &str)]) -> String {
+        let mut settings = Settings::default();
+        for (name, text) in changes {
+            key(name).unwrap().set(&mut settings, text).unwrap();
+        }
+        settings.check().map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn defaults_can_be_meant() {
+        assert_eq!(refused(&[]), "");
+    }
+
+    #[test]
+    fn an_open_server_listens_on_loopback_only_unless_it_is_told_twice() {
+        for address in ["0.0.0.0:4437", "[::]:4437", "192.168.1.5:1"] {
+            assert!(refused(&[("listen", address)]).contains("--insecure-no-auth"), "{address}");
+            assert_eq!(refused(&[("listen", address), ("insecure-no-auth", "true")]), "");
+            assert_eq!(refused(&[("listen", address), ("auth", "tokens.toml")]), "");
+        }
+        assert_eq!(refused(&[("listen", "127.0.0.9:1")]), "");
+        assert_eq!(refused(&[("listen", "[::1]:1")]), "");
+    }
+
+    #[test]
+    fn memory_and_a_cold_tier_are_refused_together_and_a_cold_tier_alone_too() {
+        let cold = ("cold-tier", "s3://bucket");
+        assert!(refused(&[cold, ("durability", "memory")]).contains("do not go together"));
+        assert!(refused(&[cold]).contains("has none"));
+    }
+
+    #[test]
+    fn halves_of_pairs_and_contradictions_are_refused() {
+        assert!(refused(&[("tls-cert", "a.pem")]).contains("go together"));
+        let both = [("tls-cert", "a"), ("tls-key", "b"), ("tls-self-signed", "true")];
+        assert!(refused(&both).contains("tls-self-signed"));
+        assert!(refused(&[("auth-issuer", "x")]).contains("auth-jwks"));
+        assert!(refused(&[("idle-timeout", "0s")]).contains("idle-timeout"));
+        assert!(refused(&[("max-wal-bytes", "1MiB")]).contains("max_wal_bytes"));
+    }
+
+    #[test]
+    fn a_name_with_the_wrong_separators_is_recognised() {
+        let unknown = SettingsError::Unknown { place: "x".to_owned(), name: "data_dir".to_owned() };
+        assert!(unknown.to_string().contains("did you mean \"data-dir\"?"));
+    }
+}

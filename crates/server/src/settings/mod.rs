@@ -1,0 +1,328 @@
+//! Settings of the server: one list, from which the struct, the configuration file's keys, the
+//! environment's names and the flags are made.
+//!
+//! `value` reads and writes single values, `check` says which combinations cannot be meant. Reading
+//! files, the environment and flags is the program's business: it calls [`Key::set`] in rising
+//! order of precedence.
+
+mod check;
+mod value;
+
+pub use check::SettingsError;
+pub use value::{
+    Amount, Barrier, CachePolicy, DurabilityMode, LogFormat, Rate, Runtime, Size, Span, Threads,
+    Value, ValueKind, WritePathMode, text_of,
+};
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+
+/// One setting, as all of its spellings share it.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// Name: `long-poll-timeout` in the file and as a flag, `HIGHWATER_LONG_POLL_TIMEOUT` in the
+    /// environment.
+    pub name: &'static str,
+    /// What stands for the value in help texts.
+    pub unit: &'static str,
+    /// What it does, in a sentence or two.
+    pub help: &'static str,
+    /// What it belongs to.
+    pub group: &'static str,
+    /// How its value is written in TOML.
+    pub kind: ValueKind,
+    set: fn(&mut Settings, &str) -> Result<(), String>,
+    get: fn(&Settings) -> String,
+}
+
+impl Key {
+    /// Sets the setting from text.
+    ///
+    /// # Errors
+    /// [`SettingsError::Value`] that names the setting, what was given and what would do.
+    pub fn set(&self, settings: &mut Settings, text: &str) -> Result<(), SettingsError> {
+        (self.set)(settings, text).map_err(|why| SettingsError::Value {
+            name: self.name,
+            text: text.to_owned(),
+            why,
+        })
+    }
+
+    /// Writes the setting as text that [`Key::set`] reads.
+    pub fn get(&self, settings: &Settings) -> String {
+        (self.get)(settings)
+    }
+
+    /// Writes the setting as TOML, `name = value`.
+    pub fn line(&self, settings: &Settings) -> String {
+        format!("{} = {}", self.name, self.kind.toml(&self.get(settings)))
+    }
+
+    /// Name of its environment variable.
+    pub fn variable(&self) -> String {
+        format!("HIGHWATER_{}", self.name.to_ascii_uppercase().replace('-', "_"))
+    }
+}
+
+/// Finds a setting by its name.
+pub fn key(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// A name from elsewhere that means one of these settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Alias {
+    /// The name.
+    pub name: &'static str,
+    /// The setting it means.
+    pub means: &'static str,
+    /// Unit to be put behind a bare number.
+    pub suffix: &'static str,
+}
+
+/// Names that other servers of this protocol use.
+pub const ALIASES: [Alias; 2] = [
+    Alias { name: "wal-checkpoint-interval-ms", means: "checkpoint-interval", suffix: "ms" },
+    Alias { name: "wal-checkpoint-wal-bytes", means: "checkpoint-wal-bytes", suffix: "" },
+];
+
+/// A setting that is accepted, warned about, and does nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Removed {
+    /// Its name.
+    pub name: &'static str,
+    /// Why it does nothing.
+    pub why: &'static str,
+}
+
+/// Settings that do nothing.
+pub const REMOVED: [Removed; 1] = [Removed {
+    name: "wal-fsync-parallel",
+    why: "parallel barriers per file are slower than one syncfs per stream lane, and are not done",
+}];
+
+macro_rules! settings {
+    ($( $group:literal { $(
+        $(#[doc = $doc:literal])+
+        $field:ident ($name:literal, $unit:literal): $type:ty = $default:expr;
+    )+ } )+) => {
+        /// Every setting, with its value.
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct Settings { $( $(
+            $(#[doc = $doc])+
+            pub $field: $type,
+        )+ )+ }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { $( $( $field: $default, )+ )+ }
+            }
+        }
+
+        /// Every setting, in the order of the documentation.
+        pub static KEYS: &[Key] = &[ $( $( Key {
+            name: $name,
+            unit: $unit,
+            help: concat!($($doc),+),
+            group: $group,
+            kind: <$type as Value>::KIND,
+            set: |settings, text| {
+                settings.$field = <$type as Value>::read(text)?;
+                Ok(())
+            },
+            get: |settings| settings.$field.show(),
+        }, )+ )+ ];
+    };
+}
+
+const LOOPBACK: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4437);
+
+settings! {
+    "Where" {
+        /// Address and port to listen on; port 0 takes a free one.
+        listen("listen", "ADDR:PORT"): SocketAddr = LOOPBACK;
+        /// Directory of the data; made when it is not there.
+        data_dir("data-dir", "DIR"): PathBuf = PathBuf::from("./highwater-data");
+        /// Path below which streams are.
+        stream_root("stream-root", "PATH"): String = "/v1/stream".to_owned();
+        /// URL that clients reach this server by, where no trusted proxy tells it.
+        public_url("public-url", "URL"): Option<String> = None;
+    }
+    "Durability" {
+        /// When an append is acknowledged: wal (after the barrier), relaxed=TIME (at once, durable
+        /// about so much later), memory (after a write that a power cut can take).
+        durability("durability", "MODE"): DurabilityMode = DurabilityMode::WAL;
+        /// Independent logs, each with its committer; fixed when the data directory is made.
+        wal_lanes("wal-lanes", "N"): u16 = 1;
+        /// Directories over which streams are spread, one for each device; fixed when the data
+        /// directory is made.
+        stream_lanes("stream-lanes", "N"): u16 = 1;
+        /// How a checkpoint makes streams durable: one syncfs per stream lane, or file by file.
+        checkpoint_barrier("checkpoint-barrier", "syncfs|files"): Barrier = Barrier::Syncfs;
+        /// Longest time between checkpoints of a lane that has something to move.
+        checkpoint_interval("checkpoint-interval", "TIME"): Span = Span::seconds(60);
+        /// Log of a lane not yet moved home beyond which a checkpoint begins.
+        checkpoint_wal_bytes("checkpoint-wal-bytes", "SIZE"): Size = Size::mib(256);
+        /// The same, beyond which appends are refused with 503 until a checkpoint has freed some.
+        max_wal_bytes("max-wal-bytes", "SIZE"): Size = Size::mib(1024);
+        /// Segments of the log in memory, all lanes together; beyond it appends are refused.
+        max_image_bytes("max-image-bytes", "SIZE"): Size = Size::mib(2048);
+        /// Bytes of a log segment; fixed when the data directory is made.
+        segment_bytes("segment-bytes", "SIZE"): Size = Size::mib(64);
+        /// How the log is written: default (direct, fdatasync), measured (at each start, for a
+        /// moment), or access-barrier as in direct-rwf_dsync.
+        write_path("write-path", "PATH"): WritePathMode = WritePathMode::DEFAULT;
+        /// Write path for this disk, as highwater probe wrote it (profile.toml).
+        profile("profile", "FILE"): Option<PathBuf> = None;
+        /// Object storage for old bytes. There is none in this server: any value is refused.
+        cold_tier("cold-tier", "URL"): Option<String> = None;
+    }
+    "Limits" {
+        /// Largest request body; beyond it 413.
+        max_body_bytes("max-body-bytes", "SIZE"): Size = Size::mib(8);
+        /// Request bodies in memory, all together; beyond it 503.
+        max_bodies_bytes("max-bodies-bytes", "SIZE"): Size = Size::mib(256);
+        /// Records waiting for the disk; beyond it 503.
+        max_staged_bytes("max-staged-bytes", "SIZE"): Size = Size::mib(128);
+        /// Most bytes of one answer to a read.
+        chunk_bytes("chunk-bytes", "SIZE"): Size = Size::mib(16);
+        /// Streams, those included that the server keeps for itself: one, and some for each
+        /// subscription; beyond it 507.
+        max_streams("max-streams", "N"): u64 = 4_000_000;
+        /// Bytes of one stream; beyond it 507. 0 is no limit.
+        max_stream_bytes("max-stream-bytes", "SIZE"): Size = Size(0);
+        /// Bytes of all streams together, as counted by the log; beyond it 507. 0 is no limit.
+        max_total_bytes("max-total-bytes", "SIZE"): Size = Size(0);
+        /// Producers remembered for each stream, 128 at most; the one unused for longest goes.
+        max_producers("max-producers", "N"): u32 = 128;
+        /// Files of streams that are open at once.
+        max_open_files("max-open-files", "N"): u32 = 256;
+        /// Requests per second for each token, or each address without one; beyond it 429. 0 is
+        /// no limit.
+        rate_limit("rate-limit", "N"): Rate = Rate(0);
+        /// Requests that may come at once before the rate counts.
+        rate_burst("rate-burst", "N"): Rate = Rate(200);
+    }
+    "Connections" {
+        /// Connections at once; more wait to be accepted.
+        max_connections("max-connections", "N"): Amount = Amount(20_000);
+        /// Connections at once from one address; more are closed. 0 is no limit.
+        max_connections_per_address("max-connections-per-address", "N"): Amount = Amount(0);
+        /// Largest head of a request, bytes.
+        max_head_bytes("max-head-bytes", "SIZE"): Size = Size::kib(64);
+        /// Requests at once on one HTTP/2 connection.
+        max_h2_streams("max-h2-streams", "N"): u32 = 256;
+        /// Longest time for the head of a request, from its first byte, and for a TLS handshake.
+        head_timeout("head-timeout", "TIME"): Span = Span::seconds(10);
+        /// Longest time for the body of a request; beyond it 408.
+        body_timeout("body-timeout", "TIME"): Span = Span::seconds(60);
+        /// Longest time between requests of a connection.
+        idle_timeout("idle-timeout", "TIME"): Span = Span::seconds(75);
+        /// Longest time in which a client takes nothing of an answer.
+        write_timeout("write-timeout", "TIME"): Span = Span::seconds(30);
+        /// Age at which a connection is asked to end; at twice this age it is cut.
+        connection_age("connection-age", "TIME"): Span = Span::seconds(3600);
+        /// Longest time for requests to end when the server stops.
+        shutdown_timeout("shutdown-timeout", "TIME"): Span = Span::seconds(10);
+        /// Proxies whose X-Forwarded-For, -Proto and -Host are believed.
+        trusted_proxies("trusted-proxies", "NETWORKS"): Vec<IpNet> = Vec::new();
+        /// Threads that serve; 0 is one for each core.
+        threads("threads", "N"): Threads = Threads(0);
+        /// How threads share connections: per-core (each keeps its own) or shared (any takes work).
+        runtime("runtime", "per-core|shared"): Runtime = Runtime::PerCore;
+    }
+    "Live reads" {
+        /// How long a long-poll waits for data.
+        long_poll_timeout("long-poll-timeout", "TIME"): Span = Span::seconds(30);
+        /// When an SSE connection is ended, so that clients reconnect and caches can collapse them.
+        sse_lifetime("sse-lifetime", "TIME"): Span = Span::seconds(60);
+        /// Silence after which an SSE connection gets a comment, so that proxies keep it.
+        sse_keep_alive("sse-keep-alive", "TIME"): Span = Span::seconds(15);
+        /// Whether shared caches may keep what is read: public or private.
+        cache("cache", "public|private"): CachePolicy = CachePolicy::Public;
+        /// Answers from so many bytes on are compressed for clients that accept it. 0 is never.
+        gzip_from_bytes("gzip-from-bytes", "SIZE"): Size = Size(0);
+    }
+    "TLS" {
+        /// Certificate chain, PEM; read again when it changes and on SIGHUP.
+        tls_cert("tls-cert", "FILE"): Option<PathBuf> = None;
+        /// Its private key, PEM.
+        tls_key("tls-key", "FILE"): Option<PathBuf> = None;
+        /// Serve TLS with a certificate made at start, for development.
+        tls_self_signed("tls-self-signed", "true|false"): bool = false;
+    }
+    "Access" {
+        /// File of bearer tokens, hashed, with scopes; read again when it changes and on SIGHUP.
+        auth("auth", "FILE"): Option<PathBuf> = None;
+        /// JSON Web Key Set that JWTs are checked against (Ed25519, HS256).
+        auth_jwks("auth-jwks", "FILE"): Option<PathBuf> = None;
+        /// Secret that JWTs are checked against (HS256), the file's bytes without a last newline.
+        auth_hs256("auth-hs256", "FILE"): Option<PathBuf> = None;
+        /// Issuer that JWTs must name.
+        auth_issuer("auth-issuer", "TEXT"): Option<String> = None;
+        /// Audience that JWTs must name.
+        auth_audience("auth-audience", "TEXT"): Option<String> = None;
+        /// Listen on an address that is not loopback, and let anybody do everything.
+        insecure_no_auth("insecure-no-auth", "true|false"): bool = false;
+        /// Origins of pages that may call: `*`, or a list.
+        cors_origins("cors-origins", "ORIGINS"): Vec<String> = vec!["*".to_owned()];
+    }
+    "Webhooks" {
+        /// Accept webhooks over plain HTTP on localhost and 127.x, for development.
+        webhook_localhost("webhook-localhost", "true|false"): bool = false;
+        /// Longest time for one delivery.
+        webhook_timeout("webhook-timeout", "TIME"): Span = Span::seconds(30);
+        /// Deliveries at once.
+        webhook_deliveries("webhook-deliveries", "N"): Amount = Amount(64);
+        /// Subscriptions at most.
+        max_subscriptions("max-subscriptions", "N"): Amount = Amount(10_000);
+    }
+    "Logs" {
+        /// What is logged: a level, or a list of module=level.
+        log("log", "FILTER"): String = "info".to_owned();
+        /// How: text or json, a line each.
+        log_format("log-format", "text|json"): LogFormat = LogFormat::Text;
+        /// Where traces go, OTLP over HTTP. Only in builds with the feature `otlp`.
+        otlp_endpoint("otlp-endpoint", "URL"): Option<String> = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_can_be_written_and_read_back() {
+        let defaults = Settings::default();
+        for key in KEYS {
+            let mut settings = Settings::default();
+            key.set(&mut settings, &key.get(&defaults)).unwrap();
+            assert_eq!(settings, defaults, "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn every_line_of_a_printed_configuration_is_toml_with_the_same_meaning() {
+        let defaults = Settings::default();
+        for key in KEYS {
+            let line = key.line(&defaults);
+            let table: toml::Table = line.parse().unwrap();
+            let (name, value) = table.iter().next().unwrap();
+            assert_eq!(name, key.name);
+            assert_eq!(text_of(value).unwrap(), key.get(&defaults), "{line}");
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_aliases_mean_something() {
+        for (at, one) in KEYS.iter().enumerate() {
+            assert!(KEYS[..at].iter().all(|other| other.name != one.name), "{}", one.name);
+            assert!(!one.help.is_empty() && one.name.len() < 30);
+        }
+        assert!(ALIASES.iter().all(|alias| key(alias.means).is_some()));
+        assert!(REMOVED.iter().all(|removed| key(removed.name).is_none()));
+    }
+}

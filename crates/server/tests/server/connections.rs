@@ -1,0 +1,127 @@
+//! HTTP/2 without TLS, pipelining, and how a server ends.
+
+use std::time::Instant;
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+
+use crate::support::{PATIENCE, Running, start, start_in, stream};
+
+type Sender = http2::SendRequest<Full<bytes::Bytes>>;
+
+async fn http2(server: &Running) -> Sender {
+    let stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let io = TokioIo::new(stream);
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+async fn ask(sender: &mut Sender, method: &str, path: &str, body: &str) -> (u16, bytes::Bytes) {
+    let request = http::Request::builder()
+        .method(method)
+        .uri(format!("http://test{path}"))
+        .header("content-type", "text/plain")
+        .body(Full::from(body.to_owned()))
+        .unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    let status = response.status().as_u16();
+    (status, response.into_body().collect().await.unwrap().to_bytes())
+}
+
+#[tokio::test]
+async fn http2_is_spoken_with_whoever_begins_with_it() {
+    let server = start(&[]);
+    let mut sender = http2(&server).await;
+    assert_eq!(ask(&mut sender, "PUT", &stream("a"), "one").await.0, 201);
+    assert_eq!(ask(&mut sender, "POST", &stream("a"), "two").await.0, 204);
+    let (status, body) = ask(&mut sender, "GET", &stream("a"), "").await;
+    assert_eq!((status, &body[..]), (200, &b"onetwo"[..]));
+    assert_eq!(ask(&mut sender, "HEAD", &stream("none"), "").await, (404, bytes::Bytes::new()));
+}
+
+/// More than the six connections that browsers open to one host.
+#[tokio::test]
+async fn one_http2_connection_carries_many_live_readers() {
+    let server = start(&[]);
+    server.make("a");
+    let mut sender = http2(&server).await;
+    let mut bodies = Vec::new();
+    for _ in 0..20 {
+        let request = http::Request::builder()
+            .uri(format!("http://test{}?offset=now&live=sse", stream("a")))
+            .body(Full::default())
+            .unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        bodies.push(response.into_body());
+    }
+    assert_eq!(ask(&mut sender, "POST", &stream("a"), "x").await.0, 204);
+    for body in &mut bodies {
+        let mut text = String::new();
+        while !text.contains("data:x\n") {
+            let frame = body.frame().await.unwrap().unwrap();
+            text += std::str::from_utf8(frame.data_ref().unwrap()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let server = start(&[]);
+    server.make("a");
+    let mut client = server.client();
+    let mut sent = String::new();
+    for number in 0..10 {
+        sent += &crate::support::request(
+            "POST",
+            &stream("a"),
+            &[("Content-Type", "text/plain")],
+            &format!("<{number}>"),
+        );
+    }
+    client.send(sent + &crate::support::request("GET", &stream("a"), &[], ""));
+    for _ in 0..10 {
+        assert_eq!(client.answer("POST").status, 204);
+    }
+    let expected: String = (0..10).map(|number| format!("<{number}>")).collect();
+    assert_eq!(client.answer("GET").text(), expected);
+}
+
+#[test]
+fn a_server_that_stops_ends_live_readers_between_events_and_keeps_what_it_acknowledged() {
+    let server = start(&[]);
+    server.make("a");
+    let changes = [("long-poll-timeout", "20s"), ("durability", "relaxed=10s")];
+    let server = start_in(server.stop(), &changes);
+    let (mut events, mut poll, mut idle) = (server.client(), server.client(), server.client());
+    events.send(format!("GET {}?offset=-1&live=sse HTTP/1.1\r\nHost: t\r\n\r\n", stream("a")));
+    events.head();
+    events.chunk();
+    let target = format!("{}?offset=now&live=long-poll", stream("a"));
+    poll.send(format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n"));
+    assert_eq!(idle.ask("GET", "/healthz", &[], "").status, 200);
+    assert_eq!(server.append("a", "acknowledged").status, 204);
+    let started = Instant::now();
+    let folder = server.stop();
+    assert!(started.elapsed() < PATIENCE, "the bound of stopping");
+    let mut text = String::new();
+    while let Some(chunk) = events.chunk() {
+        text += std::str::from_utf8(&chunk).unwrap();
+    }
+    assert!(text.is_empty() || text.ends_with("\n\n"), "{text}");
+    assert!(matches!(poll.answer("GET").status, 200 | 204));
+    assert_eq!(idle.rest(), b"");
+    let server = start_in(folder, &[]);
+    assert_eq!(server.ask("GET", &stream("a"), &[], "").text(), "acknowledged");
+}
+
+#[test]
+fn runtimes_that_share_connections_serve_as_well() {
+    let server = start(&[("runtime", "shared")]);
+    server.make("a");
+    assert_eq!(server.append("a", "x").status, 204);
+    assert_eq!(server.ask("GET", &stream("a"), &[], "").text(), "x");
+    server.stop();
+}

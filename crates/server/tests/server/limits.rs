@@ -1,0 +1,220 @@
+//! Clients that send too much, too slowly, or nothing; and what they get.
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, PATIENCE, start, stream};
+
+const TEXT: (&str, &str) = ("Content-Type", "text/plain");
+
+/// Point 13.
+#[test]
+fn a_body_over_the_limit_is_413_and_the_client_hears_of_it_while_it_sends() {
+    let server = start(&[("max-body-bytes", "64KiB")]);
+    server.make("a");
+    let big = "x".repeat(4 << 20);
+    let refused = server.ask("POST", &stream("a"), &[TEXT], &big);
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (413, Some("BODY_TOO_LARGE")));
+    let mut chunked = server.client();
+    chunked.send("POST /v1/stream/a HTTP/1.1\r\nHost: t\r\nContent-Type: text/plain\r\n");
+    chunked.send("Transfer-Encoding: chunked\r\n\r\n");
+    for _ in 0..40 {
+        chunked.send(format!("1000\r\n{}\r\n", "y".repeat(0x1000)));
+    }
+    chunked.send("0\r\n\r\n");
+    assert_eq!(chunked.answer("POST").status, 413);
+    assert_eq!(server.append("a", &"z".repeat(64 << 10)).status, 204, "the limit itself fits");
+    assert_eq!(server.ask("GET", &stream("a"), &[], "").body.len(), 64 << 10);
+}
+
+#[test]
+fn a_client_that_asks_before_sending_is_told_at_once() {
+    let server = start(&[("max-body-bytes", "64KiB")]);
+    server.make("a");
+    let mut client = server.client();
+    client.send(
+        "POST /v1/stream/a HTTP/1.1\r\nHost: t\r\nContent-Type: text/plain\r\n\
+         Content-Length: 99999999999\r\nExpect: 100-continue\r\n\r\n",
+    );
+    assert_eq!(client.answer("POST").status, 413);
+    let mut small = server.client();
+    small.send(
+        "POST /v1/stream/a HTTP/1.1\r\nHost: t\r\nContent-Type: text/plain\r\n\
+         Content-Length: 2\r\nExpect: 100-continue\r\n\r\n",
+    );
+    assert_eq!(small.head().0, 100);
+    small.send("hi");
+    assert_eq!(small.answer("POST").status, 204);
+}
+
+#[test]
+fn a_body_that_does_not_come_in_time_is_408_and_nothing_is_appended() {
+    let server = start(&[("body-timeout", "200ms")]);
+    server.make("a");
+    let mut client = server.client();
+    client.send(
+        "POST /v1/stream/a HTTP/1.1\r\nHost: t\r\nContent-Type: text/plain\r\n\
+         Content-Length: 10\r\n\r\nabc",
+    );
+    let answer = client.answer("POST");
+    assert_eq!((answer.status, answer.header("connection")), (408, Some("close")));
+    assert_eq!(client.rest(), b"");
+    assert_eq!(server.ask("GET", &stream("a"), &[], "").text(), "");
+    assert!(server.metrics().contains("limits_hit_total{limit=\"body-time\"} 1"));
+}
+
+/// A lying Content-Length.
+#[test]
+fn a_body_that_is_cut_off_is_not_appended() {
+    let server = start(&[]);
+    server.make("a");
+    let mut client = server.client();
+    client.send(
+        "POST /v1/stream/a HTTP/1.1\r\nHost: t\r\nContent-Type: text/plain\r\n\
+         Content-Length: 10\r\n\r\nabc",
+    );
+    client.stream.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+    client.rest();
+    assert_eq!(server.ask("GET", &stream("a"), &[], "").text(), "");
+}
+
+/// Slowloris.
+#[test]
+fn a_head_that_does_not_end_is_cut_however_its_bytes_drip() {
+    let server = start(&[("head-timeout", "500ms")]);
+    let mut client = server.client();
+    client.send("GET /v1/stream/a HTTP/1.1\r\n");
+    let started = Instant::now();
+    loop {
+        client.stream.get_ref().set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let mut byte = [0];
+        match client.stream.read(&mut byte) {
+            Ok(0) => break,
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Ok(_) => {}
+            Err(_) => assert!(started.elapsed() < PATIENCE, "the connection is still there"),
+        }
+        if client.stream.get_mut().write_all(b"X").is_err() {
+            break;
+        }
+    }
+    assert!(server.metrics().contains("limits_hit_total{limit=\"cut\"} 1"));
+}
+
+#[test]
+fn a_silent_connection_is_closed() {
+    let server = start(&[("idle-timeout", "300ms")]);
+    let mut silent = server.client();
+    assert_eq!(silent.rest(), b"");
+    let mut used = server.client();
+    assert_eq!(used.ask("GET", "/healthz", &[], "").status, 200);
+    assert_eq!(used.rest(), b"");
+}
+
+#[test]
+fn a_head_that_is_too_large_is_431() {
+    let server = start(&[("max-head-bytes", "8KiB")]);
+    let mut many = server.client();
+    let headers: String = (0..500).map(|n| format!("X-{n}: {}\r\n", "v".repeat(50))).collect();
+    many.send(format!("GET /healthz HTTP/1.1\r\nHost: t\r\n{headers}\r\n"));
+    assert_eq!(many.head().0, 431);
+    let mut long = server.client();
+    long.send(format!("GET /{} HTTP/1.1\r\nHost: t\r\n\r\n", "x".repeat(100_000)));
+    assert!(matches!(long.head().0, 414 | 431));
+}
+
+/// Request smuggling.
+#[test]
+fn framing_that_can_be_read_in_two_ways_is_refused_or_ends_the_connection() {
+    let server = start(&[]);
+    server.make("a");
+    for head in [
+        "Content-Length: 3\r\nContent-Length: 4\r\n",
+        "Content-Length: +3\r\n",
+        "Content-Length: 3, 4\r\n",
+        "Transfer-Encoding: gzip\r\n",
+        "Transfer-Encoding: chunked, identity\r\n",
+        "Transfer-Encoding : chunked\r\n",
+    ] {
+        let mut client = server.client();
+        client.send(format!(
+            "POST /v1/stream/a HTTP/1.1\r\nHost: t\r\nContent-Type: text/plain\r\n{head}\r\n\
+             abcGET /healthz HTTP/1.1\r\nHost: t\r\n\r\n"
+        ));
+        let text = String::from_utf8(client.rest()).unwrap();
+        assert!(text.starts_with("HTTP/1.1 400"), "{head:?}: {text}");
+        assert_eq!(text.matches("HTTP/1.1").count(), 1, "{head:?}: {text}");
+    }
+    assert_eq!(server.ask("GET", &stream("a"), &[], "").text(), "");
+}
+
+#[test]
+fn a_client_that_never_reads_is_cut_and_costs_no_more_than_what_is_on_its_way() {
+    let server = start(&[("write-timeout", "500ms")]);
+    server.make("a");
+    let mut client = server.client();
+    for _ in 0..16 {
+        assert_eq!(client.ask("POST", &stream("a"), &[TEXT], &"x".repeat(1 << 20)).status, 204);
+    }
+    let mut deaf = Client::connect(server.address);
+    deaf.send(format!("GET {}?offset=-1&live=sse HTTP/1.1\r\nHost: t\r\n\r\n", stream("a")));
+    let started = Instant::now();
+    while !server.metrics().contains("limits_hit_total{limit=\"cut\"} 1") {
+        assert!(started.elapsed() < PATIENCE, "the deaf client is still served");
+        std::thread::yield_now();
+    }
+    while !server.metrics().contains("highwater_subscribers 0") {
+        assert!(started.elapsed() < PATIENCE, "what the deaf client held is not freed");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn bodies_in_memory_are_bounded_all_together() {
+    let server = start(&[("max-body-bytes", "64KiB"), ("max-bodies-bytes", "64KiB")]);
+    server.make("a");
+    let mut slow = server.client();
+    slow.send(
+        "POST /v1/stream/a HTTP/1.1\r\nHost: t\r\nContent-Type: text/plain\r\n\
+         Content-Length: 60000\r\nExpect: 100-continue\r\n\r\n",
+    );
+    assert_eq!(slow.head().0, 100, "what it promises has a place now");
+    let busy = server.append("a", &"x".repeat(10_000));
+    assert_eq!((busy.status, busy.header("retry-after")), (503, Some("1")));
+    drop(slow);
+    let started = Instant::now();
+    while server.append("a", &"x".repeat(10_000)).status != 204 {
+        assert!(started.elapsed() < PATIENCE, "what a lost client held is not given back");
+    }
+}
+
+#[test]
+fn connections_are_bounded_and_those_of_one_address_too() {
+    let server = start(&[("max-connections-per-address", "2")]);
+    let (mut one, mut two) = (server.client(), server.client());
+    assert_eq!(one.ask("GET", "/healthz", &[], "").status, 200);
+    assert_eq!(two.ask("GET", "/healthz", &[], "").status, 200);
+    assert_eq!(server.client().rest(), b"");
+    drop(one);
+    let started = Instant::now();
+    loop {
+        let mut again = server.client();
+        again.send("GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n");
+        let mut byte = [0];
+        if matches!(again.stream.read(&mut byte), Ok(1)) {
+            break;
+        }
+        assert!(started.elapsed() < PATIENCE, "a closed connection is still counted");
+    }
+}
+
+#[test]
+fn a_stream_that_is_full_is_507() {
+    let server = start(&[("max-streams", "3")]);
+    server.make("a");
+    server.make("b");
+    let full = server.ask("PUT", &stream("c"), &[TEXT], "");
+    assert_eq!((full.status, full.header("retry-after")), (507, Some("1")));
+    assert_eq!(server.append("a", "x").status, 204);
+    assert_eq!(server.ask("DELETE", &stream("a"), &[], "").status, 204);
+}

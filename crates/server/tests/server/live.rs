@@ -1,0 +1,123 @@
+//! Long-poll and events.
+
+use std::time::Instant;
+
+use crate::support::{PATIENCE, start, stream};
+
+fn events_of(name: &str, offset: &str) -> String {
+    format!("GET {}?offset={offset}&live=sse HTTP/1.1\r\nHost: test\r\n\r\n", stream(name))
+}
+
+/// Point 33.
+#[test]
+fn the_head_of_a_live_answer_comes_at_once_and_tells_proxies_not_to_wait() {
+    let server = start(&[]);
+    server.make("a");
+    let mut client = server.client();
+    client.send(events_of("a", "now"));
+    let (status, headers) = client.head();
+    assert_eq!(status, 200);
+    let header = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+    assert_eq!(header("content-type"), Some("text/event-stream"));
+    assert_eq!(header("x-accel-buffering"), Some("no"));
+    assert_eq!(header("cache-control"), Some("no-cache"));
+    assert_eq!(header("content-length"), None);
+    let first = String::from_utf8(client.chunk().unwrap()).unwrap();
+    assert!(first.starts_with("event: control\ndata:{\"streamNextOffset\""), "{first}");
+    server.append("a", "x");
+    let second = String::from_utf8(client.chunk().unwrap()).unwrap();
+    assert!(second.starts_with("event: data\ndata:x\n\nevent: control\n"), "{second}");
+}
+
+/// Point 33.
+#[test]
+fn a_silent_stream_gets_comments_and_an_old_connection_ends() {
+    let server = start(&[("sse-keep-alive", "50ms"), ("sse-lifetime", "400ms")]);
+    server.make("a");
+    let mut client = server.client();
+    client.send(events_of("a", "now"));
+    client.head();
+    let mut comments = 0;
+    let mut last = Vec::new();
+    while let Some(chunk) = client.chunk() {
+        comments += usize::from(chunk.starts_with(b":"));
+        last = chunk;
+    }
+    assert!(comments >= 2, "{comments}");
+    assert!(last.ends_with(b"\n\n"), "it ends between events");
+    assert_eq!(client.ask("GET", &stream("a"), &[], "").status, 200, "the connection goes on");
+}
+
+/// Points 30 and 38.
+#[test]
+fn a_close_or_delete_ends_waiting_readers() {
+    let server = start(&[("long-poll-timeout", "20s")]);
+    for (name, method, headers) in
+        [("a", "POST", &[("Stream-Closed", "true")][..]), ("b", "DELETE", &[])]
+    {
+        server.make(name);
+        let (mut poll, mut events) = (server.client(), server.client());
+        let target = format!("{}?offset=now&live=long-poll", stream(name));
+        poll.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n"));
+        events.send(events_of(name, "now"));
+        events.head();
+        events.chunk();
+        let started = Instant::now();
+        assert_eq!(server.ask(method, &stream(name), headers, "").status, 204);
+        let polled = poll.answer("GET");
+        if method == "POST" {
+            assert_eq!((polled.status, polled.header("stream-closed")), (204, Some("true")));
+            let last = String::from_utf8(events.chunk().unwrap()).unwrap();
+            assert!(last.contains("\"streamClosed\":true"), "{last}");
+        } else {
+            assert_eq!(polled.status, 404);
+        }
+        assert_eq!(events.chunk(), None);
+        assert!(started.elapsed() < PATIENCE, "nobody waited for the timeout");
+    }
+}
+
+/// Fan-out: all readers get the same bytes.
+#[test]
+fn many_readers_of_one_stream_get_each_event_once_and_in_order() {
+    let server = start(&[]);
+    server.make("a");
+    let mut clients: Vec<_> = (0..50).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.send(events_of("a", "now"));
+        client.head();
+        client.chunk();
+    }
+    for number in 0..20 {
+        assert_eq!(server.append("a", &format!("<{number}>")).status, 204);
+    }
+    server.ask("POST", &stream("a"), &[("Stream-Closed", "true")], "");
+    let expected: String = (0..20).map(|number| format!("<{number}>")).collect();
+    for client in &mut clients {
+        let mut text = String::new();
+        while let Some(chunk) = client.chunk() {
+            text += std::str::from_utf8(&chunk).unwrap();
+        }
+        let data: String = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("data:<"))
+            .fold(String::new(), |all, line| all + "<" + line);
+        assert_eq!(data, expected);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_frees_what_it_held() {
+    let server = start(&[]);
+    server.make("a");
+    let mut client = server.client();
+    client.send(events_of("a", "now"));
+    client.head();
+    assert!(server.metrics().contains("highwater_subscribers 1"));
+    drop(client);
+    let started = Instant::now();
+    while !server.metrics().contains("highwater_subscribers 0") {
+        assert!(started.elapsed() < PATIENCE, "the reader is still counted");
+        std::thread::yield_now();
+    }
+}

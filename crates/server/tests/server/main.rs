@@ -1,0 +1,13 @@
+//! The server over real sockets on loopback: what clients see, and what it costs to be rude.
+
+#![expect(clippy::unwrap_used, clippy::format_collect, reason = "tests may")]
+
+mod access;
+mod connections;
+mod limits;
+mod live;
+mod operation;
+mod protocol;
+mod support;
+mod tls;
+mod webhooks;

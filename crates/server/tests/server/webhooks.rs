@@ -1,0 +1,171 @@
+//! Subscriptions: webhooks sent and answered, workers, and restarts.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, PATIENCE, Running, start, start_in, stream};
+
+const JSON: (&str, &str) = ("Content-Type", "application/json");
+
+/// A webhook's receiver: takes requests one by one.
+struct Receiver {
+    listener: TcpListener,
+    url: String,
+}
+
+impl Receiver {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/hook?x=1", listener.local_addr().unwrap());
+        Self { listener, url }
+    }
+
+    /// Waits for a request; gives its head and body.
+    fn take(&self) -> (TcpStream, String, Value) {
+        let (stream, _) = self.listener.accept().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let (mut head, mut len) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                len = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+            head += &line;
+        }
+        let mut body = vec![0; len];
+        reader.read_exact(&mut body).unwrap();
+        (stream, head, serde_json::from_slice(&body).unwrap())
+    }
+}
+
+fn reply(mut stream: TcpStream, status: &str, body: &str) {
+    let len = body.len();
+    write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}")
+        .unwrap();
+}
+
+fn subscription(id: &str) -> String {
+    stream(&format!("__ds/subscriptions/{id}"))
+}
+
+fn subscribe(server: &Running, id: &str, url: &str) -> Answer {
+    let body = json!({ "type": "webhook", "pattern": "events/*", "webhook": { "url": url } });
+    server.ask("PUT", &subscription(id), &[JSON], &body.to_string())
+}
+
+fn get(server: &Running, id: &str) -> Value {
+    server.ask("GET", &subscription(id), &[], "").json()
+}
+
+fn wait(mut is_so: impl FnMut() -> bool, what: &str) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Points 50 and 52.
+#[test]
+fn a_webhook_is_sent_signed_and_its_done_moves_the_cursor() {
+    let server = start(&[("webhook-localhost", "true")]);
+    let receiver = Receiver::new();
+    assert_eq!(subscribe(&server, "s", &receiver.url).status, 201);
+    assert_eq!(subscribe(&server, "s", &receiver.url).status, 200);
+    server.make("events/a");
+    server.append("events/a", "x");
+    let (stream, head, body) = receiver.take();
+    assert!(head.starts_with("POST /hook?x=1 HTTP/1.1\r\n"), "{head}");
+    assert!(head.contains("webhook-signature: t="), "{head}");
+    let callback = "http://test/v1/stream/__ds/subscriptions/s/callback";
+    assert_eq!(body["callback_url"], callback, "the URL that the client used");
+    let tail = body["streams"][0]["tail_offset"].clone();
+    reply(stream, "200 OK", r#"{"done":true}"#);
+    let is_acked = || get(&server, "s")["streams"][0]["acked_offset"] == tail;
+    wait(is_acked, "the cursor does not move");
+    assert!(server.metrics().contains("highwater_webhooks_delivered_total 1"));
+}
+
+/// Points 52 and 54.
+#[test]
+fn a_webhook_that_fails_is_sent_again_also_after_a_restart_and_redirects_are_failures() {
+    let server = start(&[("webhook-localhost", "true")]);
+    let receiver = Receiver::new();
+    subscribe(&server, "s", &receiver.url);
+    server.make("events/a");
+    server.append("events/a", "x");
+    let (stream, _, first) = receiver.take();
+    reply(stream, "307 Temporary Redirect", "");
+    wait(|| get(&server, "s")["status"] == "failed", "a failure is not noted");
+    let server = start_in(server.stop(), &[("webhook-localhost", "true")]);
+    let (stream, _, again) = receiver.take();
+    assert_eq!(again["wake_id"], first["wake_id"]);
+    assert_eq!(again["generation"], first["generation"]);
+    reply(stream, "200 OK", r#"{"done":true}"#);
+    wait(|| get(&server, "s")["status"] == "active", "success is not noted");
+}
+
+/// Point 51.
+#[test]
+fn webhooks_into_the_own_network_are_refused() {
+    let server = start(&[]);
+    for url in [
+        "http://127.0.0.1:1/",
+        "https://127.0.0.1/",
+        "https://10.0.0.1/",
+        "https://169.254.169.254/latest/meta-data",
+        "https://[::ffff:10.0.0.1]/",
+        "https://localhost/",
+        "http://example.org/",
+        "ftp://example.org/",
+    ] {
+        let refused = subscribe(&server, "s", url);
+        assert_eq!(refused.status, 400, "{url}");
+        assert_eq!(refused.json()["error"]["code"], "WEBHOOK_URL_REJECTED", "{url}");
+    }
+}
+
+/// Points 48 and 49.
+#[test]
+fn subscriptions_are_refused_with_codes_that_clients_look_for() {
+    let server = start(&[("webhook-localhost", "true")]);
+    let bad = server.ask("PUT", &subscription("s"), &[JSON], "{}");
+    assert_eq!((bad.status, bad.json()["error"]["code"].as_str()), (400, Some("INVALID_REQUEST")));
+    let missing = server.ask("GET", &subscription("s"), &[], "");
+    assert_eq!(missing.status, 404);
+    subscribe(&server, "s", "http://127.0.0.1:9/");
+    let other = subscribe(&server, "s", "http://127.0.0.1:9/other");
+    assert_eq!(other.json()["error"]["code"], "SUBSCRIPTION_EXISTS");
+    let ack = format!("{}/ack", subscription("s"));
+    let body = json!({ "wake_id": "w", "generation": 1 }).to_string();
+    let refused = server.ask("POST", &ack, &[JSON], &body);
+    assert_eq!((refused.status, refused.header("www-authenticate")), (401, Some("Bearer")));
+    let remove = format!("{}/streams/a%2Fb/c", subscription("s"));
+    assert_eq!(server.ask("DELETE", &remove, &[], "").status, 204);
+    let odd = server.ask("PATCH", &subscription("s"), &[], "");
+    assert_eq!(odd.header("allow"), Some("GET, HEAD, PUT, DELETE, OPTIONS"));
+    assert_eq!(server.ask("DELETE", &subscription("s"), &[], "").status, 204);
+    assert_eq!(server.ask("DELETE", &subscription("s"), &[], "").status, 404);
+}
+
+/// Point 50.
+#[test]
+fn the_keys_that_webhooks_are_signed_with_are_the_same_after_a_restart() {
+    let server = start(&[]);
+    let path = stream("__ds/jwks.json");
+    let first = server.ask("GET", &path, &[], "");
+    assert_eq!(first.header("content-type"), Some("application/jwk-set+json"));
+    assert_eq!(first.header("cache-control"), Some("public, max-age=300"));
+    let server = start_in(server.stop(), &[]);
+    assert_eq!(server.ask("GET", &path, &[], "").json(), first.json());
+    let listed = server.ask("GET", &stream("__ds/streams"), &[], "").json();
+    assert_eq!(listed["streams"], json!([]), "what the server keeps for itself is not listed");
+}
