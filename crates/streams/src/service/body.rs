@@ -25,7 +25,7 @@ impl Body {
         for slice in slices {
             match slice {
                 Slice::Image { .. } => copied.extend_from_slice(slice.bytes()),
-                Slice::Home(bytes) => {
+                Slice::Copied(bytes) => {
                     parts.extend(take(&mut copied));
                     parts.push(Bytes::from_owner(Shared(bytes)));
                 }
@@ -134,7 +134,7 @@ impl From<Bytes> for Body {
 }
 
 /// Bytes that others hold, too.
-struct Shared(Arc<[u8]>);
+struct Shared(Arc<Vec<u8>>);
 
 impl AsRef<[u8]> for Shared {
     fn as_ref(&self) -> &[u8] {
