@@ -12,7 +12,7 @@ use highwater_probe::analyse::compare::Measure;
 use highwater_probe::preset::{Overrides, Preset, Product};
 use highwater_report::case::{Arrival, Barrier, Every, FileState, IoMode, Sharing};
 use highwater_stats::units;
-use highwater_torture::Layer;
+use highwater_torture::{FileSystem, Layer};
 
 pub use crate::commands::serve::ServeArgs;
 pub use engine::EngineArgs;
@@ -21,8 +21,8 @@ pub use engine::EngineArgs;
 #[derive(Debug, Parser)]
 #[command(name = "highwater", version, propagate_version = true, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 done; 1 a case failed, compare found something slower, or \
-    check found damage; 2 error; 3 check found a torn tail; 130 stopped by Ctrl-C, with what was \
-    measured kept.")]
+    check found damage; 2 error; 3 check found a torn tail; 4 torture cannot run here; 130 stopped \
+    by Ctrl-C, with what was measured kept.")]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
@@ -46,9 +46,9 @@ pub enum Command {
     Serve(ServeArgs),
     /// Read a store that nobody has open, and say whether it is as it was written
     Check(CheckArgs),
-    /// Try to break the log: crashes, failures, flipped bits, killed processes
+    /// Try to break the log: crashes, lost power, failing calls, full disks, flipped bits
     Torture(TortureArgs),
-    /// What `torture --layer kill` kills
+    /// What the layers of `torture` on real directories end
     #[command(hide = true)]
     TortureChild,
     /// Print a completion script for a shell
@@ -285,15 +285,25 @@ pub struct CheckArgs {
   flip     a bit of every field of every file of a store, and every file cut short
   planted  bugs that sim has to catch
   kill     a process on a real directory, killed at random moments
+  shutdown a process on ext4, XFS or btrfs in an image that loses power; needs root
+  syscall  a process whose system calls fail or kill it, one kind after the other; needs strace
+  full     a process on a small file system that fills up and gets room again; needs root
 
 Examples:
   highwater torture --layer sim --seeds 2000
   highwater torture --layer sim --seeds 1 --seed 120
   highwater torture --layer small
   highwater torture --layer kill --cycles 200 --dir /var/tmp
+  highwater torture --layer shutdown --fs xfs --cycles 200 --dir /var/tmp
+  highwater torture --layer syscall --cycles 300 --dir /var/tmp --runs reports --name syscall
+  highwater torture --layer full --fs ext4 --cycles 100 --dir /var/tmp
+
+The last four layers work in a directory of their own below DIR, which has to lie on a disk. It is
+taken down at the end, on Ctrl-C and after errors, mounts included; what a killed campaign leaves is
+taken down by the next one in DIR. What failed is kept, and named.
 
 Exit code: 0 every invariant held; 1 one did not, and the command that repeats it is printed;
-2 error.")]
+2 error; 4 not run, since this machine lacks what the layer needs; 130 stopped by Ctrl-C.")]
 pub struct TortureArgs {
     /// What to do
     #[arg(long, value_parser = layer_parser())]
@@ -301,15 +311,27 @@ pub struct TortureArgs {
     /// Seeds (sim), histories (small), stores (flip), seeds per bug (planted)
     #[arg(long, value_name = "N", conflicts_with = "cycles")]
     pub seeds: Option<u64>,
-    /// Lives of the killed process
+    /// Lives of a process (kill, shutdown, syscall), disks filled up (full)
     #[arg(long, value_name = "N")]
     pub cycles: Option<u64>,
-    /// First seed; without it, sim and kill draw one and print it
+    /// First seed; without it, sim, kill, shutdown, syscall and full draw one and print it
     #[arg(long, value_name = "K")]
     pub seed: Option<u64>,
-    /// Existing directory in which kill makes one of its own
-    #[arg(long, value_name = "DIR", required_if_eq("layer", "kill"))]
+    /// File system, for shutdown and full
+    #[arg(long, value_name = "FS", default_value = "ext4", value_parser = file_system_parser())]
+    pub fs: FileSystem,
+    /// Existing directory in which kill, shutdown, syscall and full make one of their own
+    #[arg(long, value_name = "DIR")]
+    #[arg(required_if_eq_any([
+        ("layer", "kill"), ("layer", "shutdown"), ("layer", "syscall"), ("layer", "full"),
+    ]))]
     pub dir: Option<PathBuf>,
+    /// Also keep the verdict in a new directory below this one
+    #[arg(long, value_name = "DIR")]
+    pub runs: Option<PathBuf>,
+    /// Name of what is kept [default: torture and the layer]
+    #[arg(long, value_name = "NAME", requires = "runs")]
+    pub name: Option<String>,
     /// Print the verdict as JSON
     #[arg(long)]
     pub json: bool,
@@ -323,6 +345,11 @@ fn preset_parser() -> PossibleValuesParser {
 /// Reads a layer by its name.
 fn layer_parser() -> impl TypedValueParser<Value = Layer> {
     PossibleValuesParser::new(Layer::NAMES).try_map(|name| name.parse::<Layer>())
+}
+
+/// Reads a file system by its name.
+fn file_system_parser() -> impl TypedValueParser<Value = FileSystem> {
+    PossibleValuesParser::new(FileSystem::NAMES).try_map(|name| name.parse::<FileSystem>())
 }
 
 impl From<MeasureArg> for Measure {

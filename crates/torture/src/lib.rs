@@ -8,23 +8,34 @@
 //!
 //! Layers, each with a header of its own: [`sim`] (seeded histories on a disk that crashes and
 //! fails), [`small`] (every small history, every crash), [`flip`] (a bit of every field),
-//! [`planted`] (bugs that `sim` must catch), [`kill`] (a process that is killed). They share
-//! [`model`] (what streams mean), `oracle`, `meddle` (a disk that watches, and skips barriers on
-//! request), `dice` and [`verdict`].
+//! [`planted`] (bugs that `sim` must catch); and with real processes on real directories
+//! ([`real`]): [`kill`] (the process is killed), [`shutdown`] (its file system loses power), [`syscall`] (calls
+//! of the system fail), [`full`] (the disk fills up). They share [`model`] (what streams mean),
+//! `oracle`, `meddle` (a disk that watches, and skips barriers on request), `dice` and [`verdict`];
+//! those on real directories `campaign`, `yard` (their directory) and `image` (file systems).
 //!
-//! What is absent: the protocol above the log, forks and expiry, and real file systems that are
-//! shut down.
+//! What is absent: the protocol above the log, and in the simulation forks and expiry.
 
+mod campaign;
 mod dice;
 pub mod flip;
+pub mod full;
+mod image;
 pub mod kill;
 mod meddle;
 pub mod model;
 mod oracle;
 mod pause;
 pub mod planted;
+pub mod real;
+pub mod shutdown;
 pub mod sim;
 pub mod small;
+pub mod syscall;
 pub mod verdict;
+mod yard;
 
+pub use campaign::{Campaign, CampaignError};
+pub use image::FileSystem;
+pub use real::Program;
 pub use verdict::{Failure, Layer, Verdict, Violation};

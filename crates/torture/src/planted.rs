@@ -4,13 +4,14 @@
 //! itself, which has hooks for them behind its feature `planted`.
 
 use highwater_log::planted as in_log;
+use serde::{Deserialize, Serialize};
 
 use crate::meddle::Pretence;
 use crate::sim::{self, Keep};
 use crate::verdict::{Layer, Verdict};
 
 /// A bug.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Planted {
     /// The log's segments are never synced.
     BarrierSkipped,

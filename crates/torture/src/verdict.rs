@@ -21,13 +21,29 @@ pub enum Layer {
     Planted,
     /// A process that is killed.
     Kill,
+    /// A file system that is shut down.
+    Shutdown,
+    /// Calls of the system that fail.
+    Syscall,
+    /// A disk that is full.
+    Full,
 }
 
 impl Layer {
     /// Every one.
-    pub const ALL: [Self; 5] = [Self::Sim, Self::Small, Self::Flip, Self::Planted, Self::Kill];
+    pub const ALL: [Self; 8] = [
+        Self::Sim,
+        Self::Small,
+        Self::Flip,
+        Self::Planted,
+        Self::Kill,
+        Self::Shutdown,
+        Self::Syscall,
+        Self::Full,
+    ];
     /// Their names.
-    pub const NAMES: [&str; 5] = ["sim", "small", "flip", "planted", "kill"];
+    pub const NAMES: [&str; 8] =
+        ["sim", "small", "flip", "planted", "kill", "shutdown", "syscall", "full"];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -37,6 +53,9 @@ impl Layer {
             Self::Flip => "flip",
             Self::Planted => "planted",
             Self::Kill => "kill",
+            Self::Shutdown => "shutdown",
+            Self::Syscall => "syscall",
+            Self::Full => "full",
         }
     }
 }
@@ -94,17 +113,19 @@ pub struct Verdict {
     pub counts: BTreeMap<&'static str, u64>,
     /// Runs in which an invariant did not hold.
     pub failures: Vec<Failure>,
+    /// Why nothing was run, where this machine lacks something.
+    pub not_run: Option<String>,
 }
 
 impl Verdict {
     /// Starts one.
     pub fn new(layer: Layer) -> Self {
-        Self { layer, runs: 0, counts: BTreeMap::new(), failures: Vec::new() }
+        Self { layer, runs: 0, counts: BTreeMap::new(), failures: Vec::new(), not_run: None }
     }
 
-    /// Whether every invariant held.
+    /// Whether every invariant held; what was not run has shown nothing.
     pub fn held(&self) -> bool {
-        self.failures.is_empty()
+        self.failures.is_empty() && self.not_run.is_none()
     }
 
     /// Adds to a count.
@@ -129,6 +150,9 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = &self.not_run {
+            return writeln!(to, "NOT RUN: {}: {why}", self.layer.name());
+        }
         writeln!(to, "{}: {} runs, {} failed", self.layer.name(), self.runs, self.failures.len())?;
         for (what, count) in &self.counts {
             writeln!(to, "  {count:>10} {what}")?;

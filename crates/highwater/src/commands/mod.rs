@@ -23,6 +23,8 @@ pub enum Ending {
     Failed,
     /// A store ends in a commit that a crash cut off.
     TornTail,
+    /// What was asked for cannot run on this machine, and says so.
+    NotRun,
     /// An error: nothing was done, or not all.
     Error,
     /// The user stopped it.
@@ -36,6 +38,7 @@ impl From<Ending> for ExitCode {
             Ending::Failed => 1,
             Ending::Error => 2,
             Ending::TornTail => 3,
+            Ending::NotRun => 4,
             Ending::Interrupted => 130,
         })
     }

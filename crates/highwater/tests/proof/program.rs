@@ -169,6 +169,12 @@ pub struct Started {
     child: Option<Child>,
 }
 
+impl From<Child> for Started {
+    fn from(child: Child) -> Self {
+        Self { child: Some(child) }
+    }
+}
+
 impl Started {
     /// Its process id.
     pub fn pid(&self) -> u32 {
