@@ -146,6 +146,18 @@ impl File {
         named("fcntl(F_SETFL)", rustix::fs::fcntl_setfl(&self.fd, flags | OFlags::DIRECT))
     }
 
+    /// Asks a file system that copies on write to overwrite this file in place. The file must be
+    /// empty. Source: `ioctl_iflags(2)`, `FS_NOCOW_FL`.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` or `ENOTTY` where there is no such choice: of a file system that overwrites in
+    /// place anyhow, too.
+    pub fn set_overwritten_in_place(&self) -> SysResult<()> {
+        use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+        let flags = named("ioctl(FS_IOC_GETFLAGS)", ioctl_getflags(&self.fd))?;
+        named("ioctl(FS_IOC_SETFLAGS)", ioctl_setflags(&self.fd, flags | IFlags::NOCOW))
+    }
+
     /// Cuts or grows the file to a length, repeated after `EINTR`.
     ///
     /// # Errors
@@ -413,6 +425,15 @@ mod tests {
         assert!(full.is_not_now(), "{full}");
         drop(there);
         assert!(write_some(here.as_fd(), b"x").unwrap_err().is_hung_up());
+    }
+
+    #[test]
+    fn overwriting_in_place_is_taken_or_said_to_be_no_choice() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let file = File::create_new(&dir.path().join("a"), PLAIN).unwrap();
+        if let Err(error) = file.set_overwritten_in_place() {
+            assert!(error.is_unsupported(), "{error}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! Walk: `buffer` (aligned memory), `file` (open, write, barriers), `uring` (write linked to
 //! fdatasync), `extent` (FIEMAP), `dir` (exclusive directories, locks), `fsinfo` (statfs),
-//! `process` and `time`.
+//! `shutdown` (the end of a file system), `process` and `time`.
 #![expect(unsafe_code, reason = "this crate is the one place where system calls are wrapped")]
 
 pub mod buffer;
@@ -16,6 +16,7 @@ pub mod file;
 pub mod fsinfo;
 pub mod process;
 pub mod published;
+pub mod shutdown;
 pub mod time;
 pub mod uring;
 

@@ -4,7 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::error::{SysResult, last_error};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+
+use crate::error::{SysError, SysResult, last_error, named};
 
 /// Identity of a process: its id and when it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +31,21 @@ pub fn current() -> ProcessId {
 /// Whether that very process still exists in this process namespace.
 pub fn is_alive(process: ProcessId) -> bool {
     start_ticks(process.pid) == Some(process.start_ticks)
+}
+
+/// Ends a process at once, as `kill -9` does.
+///
+/// # Errors
+/// `ESRCH` when it is gone, `EPERM` when it belongs to somebody else.
+pub fn kill(pid: u32) -> SysResult<()> {
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = raw.ok_or_else(|| SysError::new("kill", Errno::SRCH))?;
+    named("kill", rustix::process::kill_process(pid, Signal::KILL))
+}
+
+/// Whether this process acts as root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// Raises the limit of open files to what the system allows, and gives it.
@@ -184,5 +202,15 @@ mod tests {
         assert_eq!(kib_field(status, "VmHWM:"), Some(10240 << 10));
         assert_eq!(kib_field(status, "VmRSS:"), Some(9 << 10));
         assert_eq!(kib_field(status, "VmSwap:"), None);
+    }
+
+    #[test]
+    fn a_process_is_killed_and_one_that_is_gone_is_an_error() {
+        use std::os::unix::process::ExitStatusExt;
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        kill(child.id()).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::KILL.as_raw()));
+        assert_eq!(kill(0).unwrap_err().errno, Errno::SRCH);
+        assert_eq!(kill(u32::MAX).unwrap_err().errno, Errno::SRCH);
     }
 }
