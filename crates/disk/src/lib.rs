@@ -48,9 +48,8 @@ pub enum Access {
     /// Through the page cache: any offset and length.
     Buffered,
     /// Past the page cache: offset, length and memory aligned to [`DIRECT_ALIGN`]. Reads show what
-    /// the device holds. A file that is created so is overwritten in place, also where the file
-    /// system copies on write if told nothing. A real disk that refuses direct access falls back to
-    /// `Buffered`, and [`File::access`] says so.
+    /// the device holds. A real disk that refuses direct access falls back to `Buffered`, and
+    /// [`File::access`] says so.
     Direct,
 }
 

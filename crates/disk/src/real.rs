@@ -116,13 +116,6 @@ impl Disk for RealDisk {
         // Opened buffered first: an exclusive creation with O_DIRECT that is refused for O_DIRECT
         // may leave the file behind.
         let file = sys_file::File::create_new(&self.at(path), PLAIN).map_err(failed)?;
-        if access == Access::Direct {
-            // btrfs would write every block anew elsewhere: slower, and refused on a full disk.
-            match file.set_overwritten_in_place() {
-                Err(error) if !error.is_unsupported() => return Err(failed(error)),
-                _ => {}
-            }
-        }
         let access = settle_access(&file, access).map_err(failed)?;
         Ok(Arc::new(RealFile::new(file, path, access)))
     }

@@ -106,6 +106,11 @@ impl File for RealFile {
         if len == 0 {
             return Ok(());
         }
+        // Copied on write, bytes would need new space however much is reserved.
+        match self.file.set_overwritten_in_place() {
+            Err(error) if !error.is_unsupported() => return Err(self.error("allocate", error)),
+            _ => {}
+        }
         self.file.allocate(len).map_err(|error| self.error("allocate", error))
     }
 

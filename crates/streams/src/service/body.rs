@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn body(parts: &[&str]) -> Body {
-        let home = |part: &&str| Slice::Home(Arc::from(part.as_bytes()));
+        let home = |part: &&str| Slice::Copied(Arc::new(part.as_bytes().to_vec()));
         Body::from_slices(parts.iter().map(home).collect())
     }
 

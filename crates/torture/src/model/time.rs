@@ -44,9 +44,8 @@ impl Stream {
     /// Whether its time is over, when it was last used in this span.
     pub fn is_over(&self, used: Span, now_ms: u64) -> Is {
         match self.config.expiry {
-            None => Is::Not,
             Some(Expiry::Absolute { at_ms }) if at_ms <= now_ms => Is::So,
-            Some(Expiry::Absolute { .. }) => Is::Not,
+            None | Some(Expiry::Absolute { .. }) => Is::Not,
             Some(Expiry::Sliding { ttl_ms }) => {
                 if used.most_ms.saturating_add(ttl_ms) <= now_ms {
                     Is::So

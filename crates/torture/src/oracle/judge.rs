@@ -50,7 +50,7 @@ impl Oracle {
         now_ms: u64,
     ) -> Result<(), Violation> {
         let Some(seen) = seen else { return self.unseen(name, now_ms) };
-        if self.homes.get(name).is_none() {
+        if !self.homes.contains_key(name) {
             return Err(Violation::new("I5", format!("{name} is there, never made")));
         }
         let id = self.alive(name, now_ms)?;

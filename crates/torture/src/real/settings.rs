@@ -5,16 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use highwater_disk::Access;
 use highwater_disk::real::{RealDisk, SystemClock, SystemRng};
 use highwater_log::error::OpenError;
-use highwater_log::options::{Durability, FileBarrier, Options};
+use highwater_log::options::{
+    Durability, FileBarrier, Options, WriteBarrier, WritePath, WritePathChoice,
+};
 use highwater_log::{Driver, Log, Machine};
 use serde::{Deserialize, Serialize};
 
 use super::lines::Reporter;
 use super::witness::Witness;
 use crate::dice::Dice;
-use crate::meddle::{Barriers, Meddler};
+use crate::meddle::{Meddler, Pretence};
 use crate::planted::Planted;
 
 /// What ends the lives of a store, and so what can be asked of it.
@@ -72,12 +75,23 @@ pub(super) fn options(nature: Nature) -> Options {
         checkpoint_wal_bytes: segment_bytes * dice.pick(&[1, 2, 4]),
         max_wal_bytes: segment_bytes * dice.pick(&[4, 8, 32]),
         checkpoint_interval: Duration::from_millis(dice.pick(&[15, 100, 60_000])),
+        partition_streams: dice.pick(&[2, 3, 2048]),
         max_open_files: dice.pick(&[1, 2, 32]),
         file_barrier: dice.pick(&[FileBarrier::Syncfs, FileBarrier::Syncfs, FileBarrier::Files]),
         durability,
+        write_path: write_path(&mut dice),
         planted: planted.and_then(Planted::in_the_log),
         ..Options::default()
     }
+}
+
+/// How frames are written; chosen by a measurement now and then.
+fn write_path(dice: &mut Dice) -> WritePathChoice {
+    let access = dice.pick(&[Access::Direct, Access::Direct, Access::Buffered]);
+    let barrier =
+        dice.pick(&[WriteBarrier::Fdatasync, WriteBarrier::Fdatasync, WriteBarrier::Dsync]);
+    let fixed = WritePathChoice::Fixed(WritePath { access, barrier });
+    if dice.one_in(8) { WritePathChoice::Measured } else { fixed }
 }
 
 /// Who opens a store.
@@ -95,8 +109,8 @@ pub(super) fn open(dir: &Path, nature: Nature, opener: Opener) -> Result<Log, Op
     let (disk, driver): (Arc<dyn highwater_disk::Disk>, _) = match opener {
         Opener::Judge => (Arc::new(disk), Driver::Caller),
         Opener::Child(reporter) => {
-            let barriers = nature.planted.map_or(Barriers::Honest, Planted::barriers);
-            let meddler = Meddler::new(disk, barriers);
+            let pretence = nature.planted.map_or(Pretence::Nothing, Planted::pretence);
+            let meddler = Meddler::new(disk, pretence);
             (Arc::new(Witness::new(meddler, reporter)), Driver::Threads)
         }
     };

@@ -270,7 +270,7 @@ impl Life<'_> {
         match answer {
             Ok(answer) => {
                 let content = stream.map_or(&known.content[..], |stream| &stream.content[..]);
-                let bytes = self.check_answer(name, range, &answer)?;
+                let bytes = Self::check_answer(name, range, &answer)?;
                 let from = to_usize(range.from);
                 let fits = content.get(from..from + bytes.len()) == Some(&bytes[..])
                     && (known.public..=content.len()).contains(&to_usize(answer.tail.0));

@@ -51,7 +51,7 @@ impl Life<'_> {
         let now_ms = self.now_ms();
         match answer {
             Ok(answer) => {
-                let bytes = self.check_answer(&name, range, &answer)?;
+                let bytes = Self::check_answer(&name, range, &answer)?;
                 let part = Part {
                     from: to_usize(range.from),
                     bytes: &bytes,
@@ -89,7 +89,6 @@ impl Life<'_> {
 
     /// An answer is what was asked for: something where there is something, and not too much.
     pub(super) fn check_answer(
-        &self,
         name: &str,
         Range { from, max_bytes }: Range,
         answer: &Answer,
