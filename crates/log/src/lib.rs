@@ -1,5 +1,9 @@
 //! A durable log for a million append-only streams on one disk.
 
+// First: its macro is used by those below.
+#[macro_use]
+pub mod planted;
+
 mod catalog;
 pub mod check;
 pub mod error;
@@ -11,8 +15,6 @@ mod log;
 mod maintenance;
 pub mod metrics;
 pub mod options;
-#[cfg(feature = "planted")]
-pub mod planted;
 mod recover;
 pub mod request;
 mod table;

@@ -154,7 +154,7 @@ impl Log {
         let parent = source.reserve_fork(request.source, request.offset)?;
         // I8: each lane comes back as far as its own barriers reach, so what is read of another is
         // behind one first.
-        let ready = if source.id() == lane.id() { Ok(()) } else { source.sync_segments() };
+        let ready = if source.id() == lane.id() { Ok(()) } else { source.sync_shared() };
         let made = ready.and_then(|()| lane.create_fork(request, parent));
         let is_new =
             |made: &Ticket<Created>| made.is(|created| created.outcome == CreateOutcome::New);

@@ -1,7 +1,25 @@
 //! Bugs on request, for a campaign that has to catch them. Compiled with the feature `planted`
 //! only, and then off unless the options ask for one.
 
+/// Whether a bug is asked for.
+#[cfg(feature = "planted")]
+macro_rules! planted {
+    ($options:expr, $bug:ident) => {
+        $options.planted == Some($crate::planted::Planted::$bug)
+    };
+}
+
+/// Whether a bug is asked for: never.
+#[cfg(not(feature = "planted"))]
+macro_rules! planted {
+    ($options:expr, $bug:ident) => {{
+        _ = &$options;
+        false
+    }};
+}
+
 /// A bug.
+#[cfg(feature = "planted")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planted {
     /// What is written is published before its barrier.
@@ -16,4 +34,26 @@ pub enum Planted {
     EvidenceIgnored,
     /// Producers are not restored from the table.
     ProducersForgotten,
+    /// A source is deleted although forks read it.
+    SourceForgotten,
+    /// A source counts a fork out before its deletion is durable.
+    ReleasedEarly,
+    /// A source that nobody forks any more stays hidden.
+    UnreadForgotten,
+    /// What a fork reads of another lane is not put behind a barrier.
+    ForkUnsynced,
+    /// A hidden stream that is read from the table can be seen.
+    HiddenReturns,
+    /// Replay passes over uses.
+    UsesForgotten,
+    /// An opening counts as a use.
+    ExpiryBeginsAnew,
+    /// Watchers of a stream that ends are not woken.
+    WatchersForgotten,
+    /// What becomes durable is noted of whichever stream has the slot by then.
+    SlotMistaken,
+    /// A table counts before the records are durable that it holds.
+    TableAhead,
+    /// The home forgets streams whose end may not be durable.
+    DeadTooEarly,
 }

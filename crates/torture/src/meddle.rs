@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use highwater_disk::sim::{OperationKind, SimDisk};
 use highwater_disk::{Access, Disk, DiskResult, Entry, ErrorKind, File, Lock, PathStr};
 
 use crate::pause::{self, Held};
@@ -28,6 +29,19 @@ pub(crate) enum Pretence {
     HomeTails,
 }
 
+/// A crash near a call that is rare and delicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ambush {
+    /// The call,
+    pub(crate) kind: OperationKind,
+    /// on a path that begins so.
+    pub(crate) path: &'static str,
+    /// At which of them, counted from one,
+    pub(crate) nth: u64,
+    /// and how many calls later; right behind it at 0.
+    pub(crate) later: u64,
+}
+
 /// The disk.
 #[derive(Debug, Clone)]
 pub(crate) struct Meddler {
@@ -49,6 +63,7 @@ struct Seen {
     read_failed: AtomicBool,
     /// Whether there was no space for something.
     was_full: AtomicBool,
+    ambush: Mutex<Option<(Ambush, SimDisk)>>,
     home_files: AtomicUsize,
     most_home_files: AtomicUsize,
 }
@@ -57,6 +72,26 @@ impl Meddler {
     /// Stands around a disk.
     pub(crate) fn new(inner: impl Disk + 'static, pretence: Pretence) -> Self {
         Self { inner: Arc::new(inner), pretence, seen: Arc::default() }
+    }
+
+    /// Has the machine crash near a call on this disk.
+    pub(crate) fn lie_in_wait(&self, ambush: Ambush, sim: &SimDisk) {
+        let mut waiting = self.seen.ambush.lock().unwrap_or_else(PoisonError::into_inner);
+        *waiting = Some((ambush, sim.clone()));
+    }
+
+    /// A call was made.
+    fn passed(&self, kind: OperationKind, path: &PathStr) {
+        let mut waiting = self.seen.ambush.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((ambush, sim)) = &mut *waiting else { return };
+        if ambush.kind != kind || !path.starts_with(ambush.path) {
+            return;
+        }
+        ambush.nth -= 1;
+        if ambush.nth == 0 {
+            sim.crash_after_operations(ambush.later);
+            *waiting = None;
+        }
     }
 
     /// Whether a barrier of a lane's segments has failed.
@@ -150,6 +185,7 @@ impl Disk for Meddler {
     fn create(&self, path: &PathStr, access: Access) -> DiskResult<Arc<dyn File>> {
         pause::at(path, held(path));
         let created = self.told(path, self.inner.create(path, access))?;
+        self.passed(OperationKind::Create, path);
         Ok(self.watched(path, created, Age::New))
     }
 
@@ -175,17 +211,24 @@ impl Disk for Meddler {
 
     fn remove(&self, path: &PathStr) -> DiskResult<()> {
         pause::at(path, held(path));
-        self.told(path, self.inner.remove(path))
+        let removed = self.told(path, self.inner.remove(path));
+        self.passed(OperationKind::Remove, path);
+        removed
     }
 
     fn sync_dir(&self, path: &PathStr) -> DiskResult<()> {
         pause::at(path, held(path));
-        self.told(path, self.inner.sync_dir(path))
+        let synced = self.told(path, self.inner.sync_dir(path));
+        self.passed(OperationKind::SyncDir, path);
+        synced
     }
 
     fn sync_all(&self, path: &PathStr) -> DiskResult<()> {
         pause::at(path, held(path));
-        if self.skips(path) { Ok(()) } else { self.told(path, self.inner.sync_all(path)) }
+        let skipped = self.skips(path);
+        let synced = if skipped { Ok(()) } else { self.inner.sync_all(path) };
+        self.passed(OperationKind::SyncAll, path);
+        self.told(path, synced)
     }
 
     fn lock(&self) -> DiskResult<Box<dyn Lock>> {
@@ -259,6 +302,7 @@ impl Watched {
         let is_lost = self.disk.pretence == Pretence::HomeTails
             && self.path.starts_with(HOME)
             && bytes.len() > 1
+            && end > REGION_BYTES
             && end % REGION_BYTES == 4096;
         bytes.len() - usize::from(is_lost)
     }
@@ -282,7 +326,9 @@ impl File for Watched {
         let is_old = self.in_use.load(Ordering::Relaxed);
         let growth = if is_old { Growth::None } else { Growth::Needed };
         let kept = self.kept(bytes, offset);
-        self.disk.told_of(&self.path, growth, self.file.write_at(&bytes[..kept], offset))
+        let written = self.file.write_at(&bytes[..kept], offset);
+        self.disk.passed(OperationKind::WriteAt, &self.path);
+        self.disk.told_of(&self.path, growth, written)
     }
 
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
@@ -311,6 +357,7 @@ impl File for Watched {
             return Ok(());
         }
         let synced = self.disk.told(&self.path, self.file.sync_data());
+        self.disk.passed(OperationKind::SyncData, &self.path);
         self.note_barrier(&synced);
         pause::at(&self.path, self.held());
         synced

@@ -29,11 +29,35 @@ pub enum Planted {
     EvidenceIgnored,
     /// Producers are not restored from the table.
     ProducersForgotten,
+    /// The last byte of what fills a region of the home is not written.
+    HomeTailLost,
+    /// A source is deleted although forks read it.
+    SourceForgotten,
+    /// A source counts a fork out before its deletion is durable.
+    ReleasedEarly,
+    /// A source that nobody forks any more stays hidden.
+    UnreadForgotten,
+    /// What a fork reads of another lane is not put behind a barrier.
+    ForkUnsynced,
+    /// A hidden stream that is read from the table can be seen.
+    HiddenReturns,
+    /// Replay passes over uses.
+    UsesForgotten,
+    /// An opening counts as a use.
+    ExpiryBeginsAnew,
+    /// Watchers of a stream that ends are not woken.
+    WatchersForgotten,
+    /// What becomes durable is noted of whichever stream has the slot by then.
+    SlotMistaken,
+    /// A table counts before the records are durable that it holds.
+    TableAhead,
+    /// The home forgets streams whose end may not be durable.
+    DeadTooEarly,
 }
 
 impl Planted {
     /// Every one.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 20] = [
         Self::BarrierSkipped,
         Self::HomeBarrierSkipped,
         Self::AckBeforeBarrier,
@@ -42,6 +66,18 @@ impl Planted {
         Self::HomeFailureIgnored,
         Self::EvidenceIgnored,
         Self::ProducersForgotten,
+        Self::HomeTailLost,
+        Self::SourceForgotten,
+        Self::ReleasedEarly,
+        Self::UnreadForgotten,
+        Self::ForkUnsynced,
+        Self::HiddenReturns,
+        Self::UsesForgotten,
+        Self::ExpiryBeginsAnew,
+        Self::WatchersForgotten,
+        Self::SlotMistaken,
+        Self::TableAhead,
+        Self::DeadTooEarly,
     ];
 
     /// What it is, in words.
@@ -55,6 +91,18 @@ impl Planted {
             Self::HomeFailureIgnored => "a failed barrier of the home is ignored",
             Self::EvidenceIgnored => "evidence of damage is ignored",
             Self::ProducersForgotten => "producers are not restored",
+            Self::HomeTailLost => "the tail of a home's region is lost",
+            Self::SourceForgotten => "a source goes before its forks",
+            Self::ReleasedEarly => "a source is let go before its fork's end is durable",
+            Self::UnreadForgotten => "a source without forks is kept",
+            Self::ForkUnsynced => "what a fork reads of another lane has no barrier",
+            Self::HiddenReturns => "a hidden stream returns",
+            Self::UsesForgotten => "uses are not replayed",
+            Self::ExpiryBeginsAnew => "an opening counts as a use",
+            Self::WatchersForgotten => "watchers of what ends are not woken",
+            Self::SlotMistaken => "a slot is taken for the stream that it had",
+            Self::TableAhead => "a table is ahead of the log",
+            Self::DeadTooEarly => "a home forgets what may come back",
         }
     }
 
@@ -62,19 +110,31 @@ impl Planted {
         match self {
             Self::BarrierSkipped => Pretence::LogBarriers,
             Self::HomeBarrierSkipped => Pretence::HomeBarriers,
+            Self::HomeTailLost => Pretence::HomeTails,
             _ => Pretence::Nothing,
         }
     }
 
     pub(crate) const fn in_the_log(self) -> Option<in_log::Planted> {
         match self {
-            Self::BarrierSkipped | Self::HomeBarrierSkipped => None,
+            Self::BarrierSkipped | Self::HomeBarrierSkipped | Self::HomeTailLost => None,
             Self::AckBeforeBarrier => Some(in_log::Planted::AckBeforeBarrier),
             Self::StaleFramesTaken => Some(in_log::Planted::StaleFramesTaken),
             Self::RecycledEarly => Some(in_log::Planted::RecycledEarly),
             Self::HomeFailureIgnored => Some(in_log::Planted::HomeFailureIgnored),
             Self::EvidenceIgnored => Some(in_log::Planted::EvidenceIgnored),
             Self::ProducersForgotten => Some(in_log::Planted::ProducersForgotten),
+            Self::SourceForgotten => Some(in_log::Planted::SourceForgotten),
+            Self::ReleasedEarly => Some(in_log::Planted::ReleasedEarly),
+            Self::UnreadForgotten => Some(in_log::Planted::UnreadForgotten),
+            Self::ForkUnsynced => Some(in_log::Planted::ForkUnsynced),
+            Self::HiddenReturns => Some(in_log::Planted::HiddenReturns),
+            Self::UsesForgotten => Some(in_log::Planted::UsesForgotten),
+            Self::ExpiryBeginsAnew => Some(in_log::Planted::ExpiryBeginsAnew),
+            Self::WatchersForgotten => Some(in_log::Planted::WatchersForgotten),
+            Self::SlotMistaken => Some(in_log::Planted::SlotMistaken),
+            Self::TableAhead => Some(in_log::Planted::TableAhead),
+            Self::DeadTooEarly => Some(in_log::Planted::DeadTooEarly),
         }
     }
 }

@@ -47,7 +47,7 @@ fn a_flipped_bit_is_an_error_or_without_effect() {
 
 #[test]
 fn every_planted_bug_is_caught() {
-    hold(&planted::run(0, 400, |_| {}));
+    hold(&planted::run(0, 1500, |_| {}));
 }
 
 /// Runs a campaign of a layer in a new directory, with this test program as what dies.

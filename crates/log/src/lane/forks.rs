@@ -38,6 +38,14 @@ impl Lane {
         Ok(Parent { stream, offset })
     }
 
+    /// Puts what another lane's fork reads behind a barrier.
+    ///
+    /// # Errors
+    /// The disk's, and final.
+    pub(crate) fn sync_shared(&self) -> LogResult<()> {
+        if planted!(self.options, ForkUnsynced) { Ok(()) } else { self.sync_segments() }
+    }
+
     /// Makes a fork of what was reserved.
     ///
     /// # Errors
@@ -76,7 +84,7 @@ impl Lane {
         let rare = state.table.rare_mut(at);
         // Once for each fork: a count that is too low loses what another fork reads.
         rare.forks = rare.forks.checked_sub(1).expect("I8: a fork is counted before it is gone");
-        if is_unread(&state, at) {
+        if is_unread(&state, at) && !planted!(self.options, UnreadForgotten) {
             state.unread.push(source);
         }
         drop(state);

@@ -355,7 +355,10 @@ impl Lane {
 
     /// Ends the committer once everything staged is committed.
     pub(crate) fn stop(&self) {
-        self.lock().is_stopping = true;
+        // A committer that panicked has ended.
+        if let Ok(mut state) = self.state.lock() {
+            state.is_stopping = true;
+        }
         self.work.notify_all();
     }
 

@@ -14,7 +14,7 @@ use super::staging::Touched;
 use super::waiters::Waiter;
 use super::{Committer, Lane, State};
 use crate::metrics::{CommitMetrics, nanos};
-use crate::options::Durability;
+use crate::options::{Durability, Options};
 use crate::table::slot::{Flags, Position};
 
 /// What is left to do, without the lock, when a batch is published.
@@ -48,7 +48,7 @@ impl Lane {
         }
         let mut woken = std::mem::take(&mut state.ended);
         for touched in batch.frames.iter().flat_map(|frame| &frame.touched) {
-            state.show(touched, &mut woken);
+            state.show(touched, &self.options, &mut woken);
         }
         if !state.released.is_empty() {
             self.maintenance.ask();
@@ -80,13 +80,18 @@ impl Lane {
 
 impl State {
     /// Shows readers what a record did.
-    fn show(&mut self, touched: &Touched, woken: &mut Vec<Waiter>) {
+    fn show(&mut self, touched: &Touched, options: &Options, woken: &mut Vec<Waiter>) {
         if touched.deletes {
             self.dead.push(touched.id);
-            self.released.extend(touched.releases);
+            if !planted!(options, ReleasedEarly) {
+                self.released.extend(touched.releases);
+            }
         }
         // The slot may be another stream's by now.
-        if !self.table.is_at(touched.slot, touched.id) {
+        let is_its = self.table.is_at(touched.slot, touched.id);
+        #[cfg(feature = "planted")]
+        let is_its = is_its || planted!(options, SlotMistaken) && self.table.has(touched.slot);
+        if !is_its {
             return;
         }
         let slot = self.table.slot_mut(touched.slot);

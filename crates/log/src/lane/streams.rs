@@ -181,6 +181,7 @@ impl Lane {
     /// are left to be woken.
     pub(super) fn stage_end(&self, state: &mut State, at: SlotNo) -> LogResult<Lsn> {
         let has_forks = state.table.rare(at).is_some_and(|rare| rare.forks > 0);
+        let has_forks = has_forks && !planted!(self.options, SourceForgotten);
         let slot = state.table.slot(at);
         let record = NewRecord {
             kind: if has_forks { RecordKind::SoftDelete } else { RecordKind::Delete },
@@ -195,7 +196,9 @@ impl Lane {
         let lsn = self.stage(state, &record, Some(at))?;
         // The slot may be another stream's by the time this is durable.
         let watchers = state.watchers.remove(&at).unwrap_or_default();
-        state.ended.extend(watchers);
+        if !planted!(self.options, WatchersForgotten) {
+            state.ended.extend(watchers);
+        }
         Ok(lsn)
     }
 
@@ -281,6 +284,9 @@ impl Lane {
         };
         if let Some(now) = begun {
             state.note_waiting(now);
+        }
+        if touched.deletes && planted!(self.options, ReleasedEarly) {
+            state.released.extend(touched.releases);
         }
         state.staging.add(&record, len, touched);
         state.staged_bytes += to_u64(len);

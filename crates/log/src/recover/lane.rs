@@ -52,7 +52,7 @@ pub(crate) fn open_lane(
     let known = load(catalog, identity.lane, options)?;
     let table = laps.lap();
     #[cfg(feature = "planted")]
-    let known = super::planted::forget_producers(known, options);
+    let known = super::planted::unhide(super::planted::forget_producers(known, options), options);
     let found = find_segments(&**disk, identity)?;
     let next_file = found.iter().map(|found| found.file_no.0 + 1).max().unwrap_or(0);
     let (mut by_number, headless) = by_number(found);
@@ -77,6 +77,8 @@ pub(crate) fn open_lane(
     parts.spares = spares;
     parts.recovery = recovery;
     parts.write_along(write_path, &**disk, identity.lane)?;
+    #[cfg(feature = "planted")]
+    super::planted::use_all(&mut parts.table, options, &**clock);
     let lane = Lane::new(identity, options.clone(), around.clone(), parts);
     let lane = Arc::new(lane);
     // The epoch's first frame is durable before anybody may append (I9).
@@ -296,6 +298,9 @@ impl Replay<'_> {
             let at = Lsn(frame.lsn.0 + to_u64(FrameHeader::LEN + record.at));
             let max_producers = self.options.max_producers;
             let header = &record.header;
+            if header.kind == RecordKind::Touch && planted!(self.options, UsesForgotten) {
+                continue;
+            }
             if header.kind == RecordKind::EpochStart {
                 // Of no stream: the number it carries means nothing.
                 continue;

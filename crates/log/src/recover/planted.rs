@@ -1,11 +1,15 @@
 //! What planted bugs do to an opening.
 
+use highwater_disk::Clock;
+
 use super::scan::Bad;
 use super::table::Known;
 use crate::format::FrameContext;
 use crate::ids::{Epoch, Lsn};
 use crate::options::Options;
 use crate::planted::Planted;
+use crate::table::Table;
+use crate::table::slot::Flags;
 
 /// Loses what the table says of producers.
 pub(super) fn forget_producers(mut known: Known, options: &Options) -> Known {
@@ -18,6 +22,28 @@ pub(super) fn forget_producers(mut known: Known, options: &Options) -> Known {
         }
     }
     known
+}
+
+/// Shows what the table says is hidden.
+pub(super) fn unhide(mut known: Known, options: &Options) -> Known {
+    if options.planted == Some(Planted::HiddenReturns) {
+        let slots: Vec<_> = known.table.iter().map(|(at, _)| at).collect();
+        for at in slots {
+            known.table.slot_mut(at).flags.clear(Flags::SOFT_DELETED);
+        }
+    }
+    known
+}
+
+/// Takes the opening for a use of every stream.
+pub(super) fn use_all(table: &mut Table, options: &Options, clock: &dyn Clock) {
+    if options.planted == Some(Planted::ExpiryBeginsAnew) {
+        let now_ms = u64::try_from(clock.wall().as_millis()).unwrap_or(u64::MAX);
+        let slots: Vec<_> = table.iter().map(|(at, _)| at).collect();
+        for at in slots {
+            table.rare_mut(at).touched_ms = now_ms;
+        }
+    }
 }
 
 /// Lets any frame follow that stands at its place.

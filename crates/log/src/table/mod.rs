@@ -125,6 +125,12 @@ impl Table {
         slot.is_some_and(|slot| slot.id == id && !slot.flags.has(Flags::VACANT))
     }
 
+    /// Whether there is such a slot, with a stream.
+    #[cfg(feature = "planted")]
+    pub fn has(&self, at: SlotNo) -> bool {
+        self.slots.get(position(at)).is_some_and(|slot| !slot.flags.has(Flags::VACANT))
+    }
+
     /// Gives a slot.
     pub fn slot(&self, at: SlotNo) -> &Slot {
         &self.slots[position(at)]

@@ -69,8 +69,8 @@ impl<'a> Life<'a> {
         match self.run.dice.below(26) {
             0..=11 => {
                 let now_ms = self.now_ms();
-                let Run { dice, oracle, unacked, .. } = &mut *self.run;
-                let wish = Wish::draw(dice, (oracle, now_ms), unacked);
+                let Run { dice, oracle, unacked, setup, .. } = &mut *self.run;
+                let wish = Wish::draw(dice, setup.taste, (oracle, now_ms), unacked);
                 self.wish(wish)
             }
             12..=14 => self.commit(),
@@ -97,7 +97,7 @@ impl<'a> Life<'a> {
                 self.pass(ms);
                 Ok(())
             }
-            24 => self.rest().map(drop),
+            24 if self.run.dice.one_in(2) => self.rest().map(drop),
             _ => {
                 if let Some(dropped) = self.waiting.pop() {
                     drop(dropped);
@@ -288,11 +288,19 @@ impl<'a> Life<'a> {
         }
         for _ in 0..ROUNDS_TO_REST {
             self.checkpoint()?;
-            while self.opened.log.step() {}
             if self.may_fail() || self.opened.meddler.was_full() {
                 return Ok(false);
             }
+            // A commit may let go of the next link.
+            let has_moved = self.opened.log.step();
             self.commit()?;
+            if !has_moved {
+                break;
+            }
+        }
+        self.checkpoint()?;
+        if self.may_fail() {
+            return Ok(false);
         }
         self.run.count("rests");
         let now_ms = self.now_ms();

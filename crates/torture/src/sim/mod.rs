@@ -33,7 +33,7 @@ pub(crate) use cut::{Cut, Letter};
 use life::Life;
 use requests::WishedAppend;
 pub(crate) use setup::{Setup, open};
-use setup::{Stage, Trouble};
+use setup::{Stage, Taste, Trouble};
 
 /// What one seed did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,6 +180,9 @@ impl Run {
             self.oracle.recovered(&log.log, self.setup.now_ms())?;
             self.restart = Restart::OfTheProcess;
             trouble.plan(&self.disk, Stage::Work);
+            if let Trouble::Ambush(ambush) = trouble {
+                log.meddler.lie_in_wait(ambush, &self.disk);
+            }
             if self.dice.one_in(4) && trouble == Trouble::None {
                 drop(log);
                 self.again()?;
@@ -193,8 +196,10 @@ impl Run {
             self.restart = Restart::OfTheMachine;
             self.disk = self.disk.crash();
         }
-        if self.dice.one_in(4) {
-            let ms = self.dice.below(20_000);
+        let often = if self.setup.taste == Taste::Times { 1 } else { 4 };
+        if self.dice.one_in(often) {
+            let ms = self.dice.pick(&[2000, 8000, 20_000]);
+            let ms = self.dice.below(ms);
             self.setup.clock.advance(Duration::from_millis(ms));
         }
         Ok(())

@@ -4,6 +4,7 @@ use std::fmt;
 
 use highwater_log::request::{Append, Config as LogConfig, End, Expiry, Producer};
 
+use super::setup::Taste;
 use crate::dice::Dice;
 use crate::model::{Claim, Config, ContentType, Op, Stream, There};
 use crate::oracle::{OpNo, Oracle};
@@ -13,6 +14,9 @@ const PRODUCERS: [&str; 4] = ["p", "q", "r", "s"];
 const TYPES: [ContentType; 2] = ["text/plain", "application/json"];
 /// Times to live of sliding expiries: below, near and above eight times what a use may lag.
 const TTLS_MS: [u64; 5] = [900, 3000, 8000, 9000, 60_000];
+
+/// Bytes from which on a stream is one that gets many more.
+const BULK_BYTES: usize = 8 << 10;
 
 /// A request.
 #[derive(Debug, Clone)]
@@ -48,9 +52,13 @@ impl Wish {
     /// Chooses one. `unacked` are producers' appends whose answer nobody has: they are tried again.
     pub(super) fn draw(
         dice: &mut Dice,
+        taste: Taste,
         (oracle, now_ms): (&Oracle, u64),
         unacked: &[(u16, OpNo, WishedAppend)],
     ) -> Self {
+        if taste != Taste::Plain && dice.one_in(2) {
+            return Self::to_taste(dice, taste, (oracle, now_ms));
+        }
         let name = dice.pick(&NAMES).to_owned();
         let stream = match oracle.there(&name, now_ms) {
             There::Stream(stream) => Some(stream),
@@ -67,6 +75,39 @@ impl Wish {
             15 if dice.one_in(4) => Self::wrong(dice, name, stream, now_ms),
             _ if is_there => Self::Append(WishedAppend::draw(dice, name, stream)),
             _ => Self::Create(WishedStream::draw(dice, name, None, now_ms)),
+        }
+    }
+
+    fn to_taste(dice: &mut Dice, taste: Taste, (oracle, now_ms): (&Oracle, u64)) -> Self {
+        let is = |stream: &Stream| match taste {
+            Taste::Plain => true,
+            Taste::Families => stream.fork.is_some() || oracle.was_forked(stream.id),
+            Taste::Times => matches!(stream.config.expiry, Some(Expiry::Sliding { .. })),
+            Taste::Bulk => stream.content.len() > BULK_BYTES,
+        };
+        let there = |name: &&str| matches!(oracle.there(name, now_ms), There::Stream(s) if is(s));
+        let names: Vec<&str> = oracle.names().filter(there).collect();
+        let one = |dice: &mut Dice| match names.len() {
+            0 => dice.pick(&NAMES).to_owned(),
+            len => names[dice.index(len)].to_owned(),
+        };
+        match (taste, dice.below(4)) {
+            (Taste::Families, 0 | 1) | (Taste::Plain, _) => {
+                let name = dice.pick(&NAMES).to_owned();
+                Self::fork(dice, name, (oracle, now_ms))
+            }
+            (Taste::Families, _) => Self::Delete { name: one(dice) },
+            (Taste::Times, 0..=2) => Self::Touch { name: one(dice) },
+            (Taste::Times, _) => {
+                let name = one(dice);
+                let mut stream = WishedStream::draw(dice, name, None, now_ms);
+                stream.config.expiry = Some(Expiry::Sliding { ttl_ms: dice.pick(&TTLS_MS) });
+                Self::Create(stream)
+            }
+            (Taste::Bulk, _) => {
+                let payload = dice.bytes(8 << 10);
+                Self::Append(WishedAppend::plain(&one(dice), payload))
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use highwater_log::{Driver, Log, Machine};
 
 use super::Keep;
 use crate::dice::Dice;
-use crate::meddle::{Meddler, Pretence};
+use crate::meddle::{Ambush, Meddler, Pretence};
 use crate::oracle::Acked;
 use crate::planted::Planted;
 
@@ -28,6 +28,20 @@ pub(crate) struct Setup {
     pub(crate) pretence: Pretence,
     pub(crate) clock: SimClock,
     pub(crate) devices: Devices,
+    pub(crate) taste: Taste,
+}
+
+/// What is asked for more often than other things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taste {
+    /// Nothing.
+    Plain,
+    /// Forks, and the ends of forks and sources.
+    Families,
+    /// Streams that end by themselves, and their use.
+    Times,
+    /// Many bytes of few streams.
+    Bulk,
 }
 
 /// Where the home's directories are.
@@ -68,7 +82,7 @@ impl Setup {
             file_barrier: dice.pick(&[FileBarrier::Syncfs, FileBarrier::Files]),
             durability: match dice.below(10) {
                 0 => Durability::Relaxed { within: Duration::from_millis(5) },
-                1 => Durability::Memory,
+                1 | 2 => Durability::Memory,
                 _ => Durability::Wal,
             },
             write_path: write_path(dice),
@@ -92,7 +106,44 @@ impl Setup {
             ..SimOptions::seeded(dice.bits())
         };
         let devices = dice.pick(&[Devices::One, Devices::One, Devices::OnePerStreamLane]);
-        Self { devices, ..Self::with(options, disk, planted) }
+        let taste =
+            dice.pick(&[Taste::Plain, Taste::Plain, Taste::Families, Taste::Times, Taste::Bulk]);
+        let mut setup = Self { devices, taste, ..Self::with(options, disk, planted) };
+        if let Some(planted) = planted {
+            setup.suit(planted);
+        }
+        setup
+    }
+
+    /// Chooses what a bug needs to show at all, or often.
+    fn suit(&mut self, planted: Planted) {
+        let options = &mut self.options;
+        match planted {
+            Planted::ForkUnsynced | Planted::DeadTooEarly => {
+                options.durability = Durability::Memory;
+            }
+            _ => {}
+        }
+        match planted {
+            Planted::ForkUnsynced | Planted::ReleasedEarly if options.lanes == 1 => {
+                options.lanes = 2;
+                options.max_image_bytes *= 2;
+            }
+            _ => {}
+        }
+        match planted {
+            Planted::UsesForgotten | Planted::ExpiryBeginsAnew | Planted::WatchersForgotten => {
+                self.taste = Taste::Times;
+            }
+            Planted::HomeTailLost => self.taste = Taste::Bulk,
+            Planted::ForkUnsynced
+            | Planted::ReleasedEarly
+            | Planted::UnreadForgotten
+            | Planted::SourceForgotten
+            | Planted::DeadTooEarly
+            | Planted::HiddenReturns => self.taste = Taste::Families,
+            _ => {}
+        }
     }
 
     /// Puts one together, with a planted bug if asked.
@@ -100,7 +151,7 @@ impl Setup {
         let pretence = planted.map_or(Pretence::Nothing, Planted::pretence);
         options.planted = planted.and_then(Planted::in_the_log);
         let (clock, devices) = (SimClock::new(), Devices::One);
-        Self { options, disk, pretence, clock, devices }
+        Self { options, disk, pretence, clock, devices, taste: Taste::Plain }
     }
 
     /// Makes its disk, empty.
@@ -178,13 +229,29 @@ pub(super) enum Trouble {
     Fault(Planned),
     /// A call fails, and the machine crashes some calls later.
     Both(Planned, u64),
+    /// The machine crashes near a call that is rare.
+    Ambush(Ambush),
 }
+
+/// Calls at which much is decided: what moves home, what lists it, and what is given back.
+const DELICATE: [(OperationKind, &str); 9] = [
+    (OperationKind::Remove, "streams/"),
+    (OperationKind::Remove, "streams/"),
+    (OperationKind::SyncAll, "streams/"),
+    (OperationKind::SyncData, "streams/"),
+    (OperationKind::WriteAt, "super"),
+    (OperationKind::Create, "manifest/"),
+    (OperationKind::SyncDir, "tables"),
+    (OperationKind::Create, "wal/"),
+    (OperationKind::SyncData, "wal/"),
+];
 
 /// A fault at the n-th call of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Planned {
     stage: Stage,
     kind: OperationKind,
+    path: &'static str,
     nth: u64,
     what: Failing,
 }
@@ -212,7 +279,12 @@ impl Trouble {
         let nth = 1 + dice.below(150);
         match dice.below(10) {
             0..=1 => Self::None,
-            2..=6 => Self::Crash(nth),
+            2..=4 => Self::Crash(nth),
+            5..=6 => {
+                let (kind, path) = dice.pick(&DELICATE);
+                let (nth, later) = (1 + dice.below(6), dice.below(3));
+                Self::Ambush(Ambush { kind, path, nth, later })
+            }
             7..=8 => Self::Fault(Planned::draw(dice)),
             _ => Self::Both(Planned::draw(dice), nth),
         }
@@ -244,8 +316,8 @@ impl Trouble {
                 Failing::Short => Fault::ShortWrite,
                 Failing::DropsPages => Fault::FailedBarrierDropsPages,
             };
-            let when = When::Nth(planned.nth);
-            disk.plan(PlannedFault { kind: planned.kind, path_prefix: String::new(), when, fault });
+            let (when, path_prefix) = (When::Nth(planned.nth), planned.path.to_owned());
+            disk.plan(PlannedFault { kind: planned.kind, path_prefix, when, fault });
         }
     }
 }
@@ -284,6 +356,15 @@ impl Planned {
             _ => Failing::Eio,
         };
         let stage = dice.pick(&[Stage::Opening, Stage::Work, Stage::Work]);
-        Self { stage, kind, nth: 1 + dice.below(30), what }
+        let path = match kind {
+            Kind::SyncData | Kind::WriteAt | Kind::Create => {
+                dice.pick(&["", "", "streams/", "tables/", "wal/"])
+            }
+            _ => "",
+        };
+        // Of these there are few in a life.
+        let is_rare = matches!(kind, Kind::SyncDir | Kind::SyncAll | Kind::Rename | Kind::Remove);
+        let nth = 1 + dice.below(if is_rare || !path.is_empty() { 6 } else { 30 });
+        Self { stage, kind, path, nth, what }
     }
 }
