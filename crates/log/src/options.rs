@@ -62,9 +62,9 @@ pub struct Options {
     /// Files of streams that are open at once; a quarter of them may be lent to readers who send
     /// from them. Default 256.
     pub max_open_files: u32,
-    /// How long bytes at home count as checked once they were, when they are sent without a copy: the
-    /// kernel may drop them and read them from the device again meanwhile. Zero checks each time,
-    /// which costs what a copy does. Default 10 s.
+    /// How long bytes at home count as checked once they were, when they are sent without a copy:
+    /// the kernel may drop them and read them from the device again meanwhile. Zero checks each
+    /// time, which costs what a copy does. Default 10 s.
     pub recheck_after: Duration,
     /// How the home makes files durable. Default `syncfs`.
     pub file_barrier: FileBarrier,

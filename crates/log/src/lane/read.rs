@@ -157,8 +157,8 @@ impl HomeRange {
     /// Takes the next bytes to be sent from where they lie, about `most`, and goes on behind them.
     /// They are held against their checksums now, or were lately
     /// ([`crate::options::Options::recheck_after`]); the kernel may read them from the device again
-    /// before it sends them. Nothing where they have to be read: as many files as may be are held by
-    /// others, or the home has no such files.
+    /// before it sends them. Nothing where they have to be read: as many files as may be are held
+    /// by others, or the home has no such files.
     ///
     /// # Errors
     /// As [`HomeRange::read`].
