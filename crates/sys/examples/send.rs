@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             // The first round is a warm-up.
             if round > 0 {
-                spent[which].push((thread_cpu()? - cpu, begun.elapsed()));
+                spent[which].push((thread_cpu()?.saturating_sub(cpu), begun.elapsed()));
             }
         }
     }

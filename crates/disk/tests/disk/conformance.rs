@@ -69,16 +69,13 @@ fn bytes_are_sent_as_they_are_read_and_a_socket_that_is_full_or_gone_says_so() {
         here.set_nonblocking(true).unwrap();
         let (mut sent, mut got) = (0, Vec::new());
         while sent < 150_000 {
-            match file.send(here.as_fd(), 1000 + sent, 150_000 - sent).unwrap() {
-                Some(more) => {
-                    assert!(more > 0);
-                    sent += more;
-                }
-                None => {
-                    let mut some = [0; 4096];
-                    let len = there.read(&mut some).unwrap();
-                    got.extend_from_slice(&some[..len]);
-                }
+            if let Some(more) = file.send(here.as_fd(), 1000 + sent, 150_000 - sent).unwrap() {
+                assert!(more > 0);
+                sent += more;
+            } else {
+                let mut some = [0; 4096];
+                let len = there.read(&mut some).unwrap();
+                got.extend_from_slice(&some[..len]);
             }
         }
         drop(here.shutdown(std::net::Shutdown::Write));

@@ -1,6 +1,6 @@
 //! Live readers: everything durable, in order, as it comes, until the stream ends or is gone.
 //!
-//! Readers of one stream share a [`Hub`]. The log wakes it once for a commit; it reads what is new
+//! Readers of one stream share a hub. The log wakes it once for a commit; it reads what is new
 //! once and encodes it once, however many wait. Who has fallen behind further than the hub keeps
 //! reads from the log by itself until it has caught up, so what a slow reader costs is bounded.
 //!

@@ -6,7 +6,7 @@
 //! streams that end by themselves, on streams of its own and on some that all share. All that
 //! happens is reported, line by line (`lines`); the disk's failures too (`witness`).
 //!
-//! Outside stands a [`Subject`]: it starts the process (`life`), keeps what it reported
+//! Outside stands a subject: it starts the process (`life`), keeps what it reported
 //! (`ledger`), and after each end has the store checked, opened, and held against that (`judge`):
 //! I1 to I5, I7 to I10. What ends a life is the business of the layers: `kill`, `shutdown`,
 //! `syscall`, `full`.
