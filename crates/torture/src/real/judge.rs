@@ -289,14 +289,8 @@ impl Ledger {
             self.count("acknowledged steps lost in relaxed mode", acked.saturating_sub(next));
             let book = &mut self.books[index(worker)];
             // A step that is there, and that nobody acknowledged, is asked for again if it can be.
-            let mut from = Plan::at(self.nature.seed, worker, acked.min(next));
-            while from.next() < next {
-                if !from.advance().step.can_be_repeated() {
-                    book.acked = next;
-                    break;
-                }
-            }
-            book.acked = book.acked.min(next);
+            let from = Plan::at(self.nature.seed, worker, acked.min(next));
+            book.acked = if from.can_be_repeated(next) { acked.min(next) } else { next };
             book.base = plan;
             let gone = self.dropping.iter().filter(|name| worker_of(name) == Some(worker));
             let gone = gone.filter(|name| !found.own[index(worker)].contains_key(*name));

@@ -73,13 +73,6 @@ pub(super) enum Step {
     },
 }
 
-impl Step {
-    /// Whether it can be asked a second time without harm.
-    pub(super) const fn can_be_repeated(&self) -> bool {
-        !matches!(self, Self::Append { claim: None, .. } | Self::Timed { .. })
-    }
-}
-
 /// A step and its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Numbered {
@@ -198,6 +191,24 @@ impl Plan {
     /// Whether the next step is asked for without waiting for the last one.
     pub(super) const fn is_in_burst(&self) -> bool {
         self.burst.is_some()
+    }
+
+    /// Whether the steps from here to another can all be asked a second time, and are known then.
+    pub(super) fn can_be_repeated(mut self, until: u64) -> bool {
+        let mut epochs: BTreeMap<String, u64> = BTreeMap::new();
+        while self.next < until {
+            let (name, claim) = match self.advance().step {
+                Step::Append { claim: None, .. } | Step::Timed { .. } => return false,
+                Step::Append { name, claim: Some(claim), .. } => (name, claim),
+                Step::Shared { stream, claim } => (super::shared_name(stream), claim),
+                _ => continue,
+            };
+            // A producer that has gone on to another epoch is turned away with the one before.
+            if epochs.insert(name, claim.epoch).is_some_and(|epoch| epoch != claim.epoch) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Numbers of this worker's records in a shared stream.
@@ -384,6 +395,34 @@ mod tests {
         assert_eq!(kinds.len(), 8, "{kinds:?}");
         assert!(kinds.values().all(|count| *count > 10), "{kinds:?}");
         assert_ne!(plan, Plan::at(8, 2, 2000));
+    }
+
+    #[test]
+    fn records_without_a_producer_and_of_two_epochs_cannot_be_sent_again() {
+        let steps = |from: u64, to: u64| -> Vec<Step> {
+            let mut plan = Plan::at(5, 0, from);
+            (from..to).map(|_| plan.advance().step).collect()
+        };
+        let mut kinds = [0; 3];
+        for from in 0..2000 {
+            let (a, b) = match &steps(from, from + 2)[..] {
+                [Step::Append { claim: None, .. }, _] => (0, false),
+                [
+                    Step::Append { name: first, claim: Some(a), .. },
+                    Step::Append { name: second, claim: Some(b), .. },
+                ] if first == second => {
+                    if a.epoch == b.epoch {
+                        (1, true)
+                    } else {
+                        (2, false)
+                    }
+                }
+                _ => continue,
+            };
+            kinds[a] += 1;
+            assert_eq!(Plan::at(5, 0, from).can_be_repeated(from + 2), b, "from {from}");
+        }
+        assert!(kinds.iter().all(|count| *count > 0), "{kinds:?}");
     }
 
     #[test]
