@@ -3,7 +3,7 @@
 //! A failed write or barrier is final (I10): the lane is poisoned, nothing is retried, and nothing
 //! that was at risk is acknowledged.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use highwater_disk::{DiskResult, File, PublishedReader};
@@ -11,6 +11,7 @@ use highwater_disk::{DiskResult, File, PublishedReader};
 use super::segment::{to_u64, to_usize};
 use super::staging::Sealed;
 pub use super::ticket::Ticket;
+use super::waiters::Waiter;
 use super::{Committer, Lane, State};
 use crate::error::LogError;
 use crate::ids::Lsn;
@@ -26,6 +27,12 @@ pub(crate) struct Batch {
     pub(super) end: Lsn,
     /// How long its first record waited for this commit.
     pub(super) waited: Duration,
+}
+
+impl Batch {
+    pub(super) fn records(&self) -> u64 {
+        self.frames.iter().map(|frame| to_u64(frame.touched.len())).sum()
+    }
 }
 
 /// How long a batch's way to the disk took.
@@ -52,17 +59,46 @@ impl Write {
     }
 }
 
+/// Watches over a commit: if whoever is at it panics, the lane is turned down, since nobody else
+/// could go on.
+struct Watch<'a> {
+    lane: &'a Lane,
+    is_over: bool,
+}
+
+impl Watch<'_> {
+    fn end(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        // Not `Lane::lock`, which panics itself after a panic with the lock held.
+        let mut state = self.lane.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let woken = state.poison("whoever committed panicked".to_owned());
+        drop(state);
+        woken.into_iter().for_each(Waiter::wake);
+        self.lane.work.notify_all();
+    }
+}
+
 impl Lane {
     /// Commits what is staged, unless somebody is at it; gives whether this call did.
     ///
     /// A step of the committer, of a waiting thread, or of a test that drives the lane by hand.
     pub fn commit_step(&self) -> bool {
         let Some(batch) = self.take_batch(&mut self.lock()) else { return false };
+        let watch = Watch { lane: self, is_over: false };
         let written = self.write(&batch);
         #[cfg(feature = "planted")]
         let early = (self.options.planted == Some(Planted::AckBeforeBarrier))
             .then(|| batch.writes.iter().map(|write| Arc::clone(&write.file)).collect::<Vec<_>>());
         let published = self.publish(batch, written);
+        watch.end();
         if published.calls {
             self.work.notify_one();
         }
@@ -80,6 +116,7 @@ impl Lane {
             let mut state = self.lock();
             while state.is_committing || state.staging.is_empty() || state.poisoned.is_some() {
                 if state.is_stopping && (state.staging.is_empty() || state.poisoned.is_some()) {
+                    state.committer = Committer::Absent;
                     return;
                 }
                 state.committer = Committer::Waiting;
@@ -121,6 +158,7 @@ impl Lane {
             }
         }
         state.is_committing = true;
+        state.gates.begin(end);
         state.staged_bytes = 0;
         let waited = self.clock.monotonic().saturating_sub(state.waiting_since);
         Some(Batch { frames, writes, end, waited })

@@ -12,6 +12,7 @@ pub mod apply;
 mod checkpoint;
 pub mod commit;
 mod forks;
+pub mod gate;
 mod lifetime;
 mod publish;
 mod read;
@@ -41,6 +42,7 @@ use crate::metrics::{
 use crate::options::Options;
 use crate::table::{SlotNo, Table};
 use crate::write_path::Chosen;
+use gate::Gates;
 use segment::{FileNo, Segment, Spare};
 use staging::{Identity, Staging, Touched};
 use waiters::{Waiter, Waiters};
@@ -77,9 +79,11 @@ pub struct Lane {
 /// What the committer's thread is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Committer {
+    /// There is none.
+    Absent,
     /// It waits to be called.
     Waiting,
-    /// It has been called or is at work, and will look once more; or there is none.
+    /// It has been called or is at work, and will look once more.
     Awake,
 }
 
@@ -107,6 +111,8 @@ pub(crate) struct State {
     synced: Lsn,
     is_committing: bool,
     committer: Committer,
+    /// Records of the last commit.
+    last_records: u64,
     /// Bytes staged and not durable.
     staged_bytes: u64,
     /// Streams whose home lacks durable bytes.
@@ -122,6 +128,7 @@ pub(crate) struct State {
     /// Streams with an expiry, soonest first; an entry may be out of date.
     expiries: BinaryHeap<Reverse<(u64, SlotNo, StreamId)>>,
     waiters: Waiters,
+    gates: Gates,
     watchers: HashMap<SlotNo, Vec<Waiter>>,
     /// Watchers of streams that ended: to be woken by whoever comes next.
     ended: Vec<Waiter>,
@@ -201,7 +208,8 @@ impl Lane {
             durable: parts.durable,
             synced: parts.durable,
             is_committing: false,
-            committer: Committer::Awake,
+            committer: Committer::Absent,
+            last_records: 0,
             staged_bytes: 0,
             unabsorbed: parts.unabsorbed,
             dead: parts.dead,
@@ -210,6 +218,7 @@ impl Lane {
             unread: Vec::new(),
             expiries: BinaryHeap::new(),
             waiters: Waiters::default(),
+            gates: Gates::default(),
             watchers: HashMap::new(),
             ended: Vec::new(),
             held: Held::default(),

@@ -32,6 +32,7 @@ impl Lane {
         let mut state = self.lock();
         let begun = self.clock.monotonic();
         state.is_committing = false;
+        state.gates.done();
         let spent = match written {
             Ok(spent) => spent,
             Err(error) => {
@@ -56,6 +57,7 @@ impl Lane {
         let done = state.acknowledged();
         self.acked.fetch_max(done.0, Ordering::Release);
         state.waiters.take_before(done, &mut woken);
+        state.last_records = batch.records();
         let publish = self.clock.monotonic().saturating_sub(begun);
         count(&mut state.commits, &batch, spent, publish);
         state.staging.give_back(batch.frames);
@@ -115,7 +117,7 @@ impl State {
 
 /// Counts a commit that is durable.
 fn count(metrics: &mut CommitMetrics, batch: &Batch, spent: Spent, publish: Duration) {
-    let records = batch.frames.iter().map(|frame| to_u64(frame.touched.len())).sum();
+    let records = batch.records();
     metrics.commits += 1;
     metrics.frames += to_u64(batch.frames.len());
     metrics.records += records;

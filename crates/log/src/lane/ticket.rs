@@ -1,7 +1,7 @@
 //! Tickets: promises of an acknowledgement, waited for by threads and by tasks.
 //!
-//! A thread that finds no commit under way commits itself, for all; a task has the committer
-//! called.
+//! On an idle lane a thread commits itself: that saves two hand-overs, worth half a commit. Tasks
+//! never do, and threads do not on a busy lane: they have the committer called.
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -95,16 +95,31 @@ impl Lane {
             }
             state.check_healthy()?;
             // Who is durable and still waits, waits for a checkpoint.
-            if state.is_committing || state.durable > at {
+            if state.durable > at {
                 state.waiters.add(at, Waiter::Thread(std::thread::current()));
                 drop(state);
                 std::thread::park();
-                continue;
+            } else if state.is_committing || self.is_busy(&state) {
+                let (gate, is_lower) = state.gates.join(at);
+                if is_lower {
+                    state.waiters.add(at, Waiter::Gate(Arc::clone(&gate)));
+                }
+                self.call_committer(state);
+                gate.wait();
+            } else {
+                drop(state);
+                self.commit_step();
             }
-            drop(state);
-            self.commit_step();
         }
         Ok(())
+    }
+
+    /// Whether a thread leaves the next commit to the committer: where several wait at once, one
+    /// that commits as soon as it can commits for itself alone, and all others for the next.
+    fn is_busy(&self, state: &State) -> bool {
+        state.committer != Committer::Absent
+            && state.last_records > 1
+            && self.relaxed_within().is_none()
     }
 
     fn poll_for(&self, at: Lsn, context: &Context<'_>) -> Poll<LogResult<()>> {

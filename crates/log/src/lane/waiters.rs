@@ -1,9 +1,11 @@
 //! Who waits for the log to become durable, in the order of what they wait for.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::Waker;
 use std::thread::Thread;
 
+use super::gate::Gate;
 use crate::ids::Lsn;
 
 /// Somebody to wake.
@@ -13,6 +15,8 @@ pub enum Waiter {
     Thread(Thread),
     /// A task that is polled again.
     Task(Waker),
+    /// All threads behind a gate.
+    Gate(Arc<Gate>),
 }
 
 impl Waiter {
@@ -21,6 +25,7 @@ impl Waiter {
         match self {
             Self::Thread(thread) => thread.unpark(),
             Self::Task(waker) => waker.wake(),
+            Self::Gate(gate) => gate.open(),
         }
     }
 
@@ -29,6 +34,7 @@ impl Waiter {
         match (self, other) {
             (Self::Thread(one), Self::Thread(other)) => one.id() == other.id(),
             (Self::Task(one), Self::Task(other)) => one.will_wake(other),
+            (Self::Gate(one), Self::Gate(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
     }
@@ -72,7 +78,6 @@ impl Waiters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::task::Wake;
 

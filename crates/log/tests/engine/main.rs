@@ -14,4 +14,5 @@ mod metrics;
 mod restarts;
 mod support;
 mod tables;
+mod waiting;
 mod write_paths;

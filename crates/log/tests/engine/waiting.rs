@@ -1,0 +1,236 @@
+//! Whoever waits for an acknowledgement gets an answer: threads and tasks, many at once, also when
+//! the disk fails or a commit panics.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use highwater_disk::sim::{Fault, OperationKind, SimClock, SimDisk, SimRng};
+use highwater_disk::{Access, Disk, DiskResult, Entry, File, Lock, PathStr, Rng};
+use highwater_log::error::LogError;
+use highwater_log::{Driver, Log, Machine};
+
+use super::support::{append, create, disk, read_all, small};
+
+fn open_with(disk: Arc<dyn Disk>, driver: Driver) -> Log {
+    let machine = Machine {
+        disk,
+        clock: Arc::new(SimClock::new()),
+        rng: Box::new(SimRng::new(7)) as Box<dyn Rng>,
+    };
+    Log::open(machine, &small(), driver).unwrap()
+}
+
+fn open_threads(disk: &SimDisk) -> Log {
+    open_with(Arc::new(disk.clone()), Driver::Threads)
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn threads_and_tasks_that_wait_at_once_are_all_acknowledged() {
+    let disk = disk(1);
+    let log = open_threads(&disk);
+    std::thread::scope(|scope| {
+        for number in 0..24_u8 {
+            let log = &log;
+            scope.spawn(move || {
+                let name = format!("s{}", number % 8);
+                create(log, &name).unwrap().wait().unwrap();
+                for _ in 0..60 {
+                    let ticket = append(log, &name, &[number; 40]).unwrap();
+                    if number % 3 == 0 {
+                        block_on(ticket).unwrap();
+                    } else {
+                        ticket.wait().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    for name in 0..8 {
+        assert_eq!(read_all(&log, &format!("s{name}")).unwrap().len(), 3 * 60 * 40);
+    }
+    let commits = log.metrics().remove(0).commits;
+    assert_eq!(commits.staged, 8 + 24 * 60, "the epoch's start is not staged by a request");
+    drop(log);
+    let log = open_threads(&disk.crash());
+    assert_eq!(read_all(&log, "s0").unwrap().len(), 3 * 60 * 40);
+}
+
+#[test]
+fn a_failed_barrier_answers_every_thread_and_task_that_waits() {
+    // I10
+    let disk = disk(2);
+    let log = open_threads(&disk);
+    create(&log, "a").unwrap().wait().unwrap();
+    let failed = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..12 {
+            let (log, failed, disk) = (&log, &failed, &disk);
+            scope.spawn(move || {
+                for round in 0.. {
+                    if number == 0 && round == 50 {
+                        disk.fail_next(OperationKind::SyncData, 1, Fault::FailedBarrierDropsPages);
+                    }
+                    let had_failed = failed.load(Ordering::SeqCst);
+                    let answer = append(log, "a", b"x").and_then(|ticket| {
+                        if number % 2 == 0 { block_on(ticket) } else { ticket.wait() }
+                    });
+                    match answer {
+                        Ok(_) => assert!(!had_failed, "nothing is acknowledged after a failure"),
+                        // The disk's own error is told to whoever needed the next segment.
+                        Err(LogError::Poisoned(_) | LogError::Disk(_)) => {
+                            failed.store(true, Ordering::SeqCst);
+                            return;
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+    });
+    assert!(failed.load(Ordering::SeqCst));
+}
+
+#[test]
+fn a_task_that_is_polled_again_and_again_is_remembered_once_and_done_in_the_end() {
+    let log = open_with(Arc::new(disk(3)), Driver::Caller);
+    create(&log, "a").unwrap().wait().unwrap();
+    let mut ticket = append(&log, "a", b"x").unwrap();
+    let mut polls = 0;
+    block_on(poll_fn(|context| {
+        polls += 1;
+        let answer = Pin::new(&mut ticket).poll(context);
+        match polls {
+            // Woken by itself, as a task among others in one future is.
+            1..1000 => context.waker().wake_by_ref(),
+            1000 => assert!(log.step()),
+            _ => {}
+        }
+        answer
+    }))
+    .unwrap();
+    assert_eq!(polls, 1001);
+}
+
+/// A disk that panics at the first barrier of a segment once it is armed.
+#[derive(Debug, Clone)]
+struct Panicking {
+    inner: SimDisk,
+    is_armed: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct PanickingFile {
+    inner: Arc<dyn File>,
+    is_armed: Arc<AtomicBool>,
+}
+
+impl Panicking {
+    fn wrap(&self, file: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(PanickingFile { inner: file, is_armed: Arc::clone(&self.is_armed) })
+    }
+}
+
+impl Disk for Panicking {
+    fn create(&self, path: &PathStr, access: Access) -> DiskResult<Arc<dyn File>> {
+        Ok(self.wrap(self.inner.create(path, access)?))
+    }
+    fn open(&self, path: &PathStr, access: Access) -> DiskResult<Arc<dyn File>> {
+        Ok(self.wrap(self.inner.open(path, access)?))
+    }
+    fn create_dir(&self, path: &PathStr) -> DiskResult<()> {
+        self.inner.create_dir(path)
+    }
+    fn list(&self, path: &PathStr) -> DiskResult<Vec<Entry>> {
+        self.inner.list(path)
+    }
+    fn rename(&self, from: &PathStr, to: &PathStr) -> DiskResult<()> {
+        self.inner.rename(from, to)
+    }
+    fn remove(&self, path: &PathStr) -> DiskResult<()> {
+        self.inner.remove(path)
+    }
+    fn sync_dir(&self, path: &PathStr) -> DiskResult<()> {
+        self.inner.sync_dir(path)
+    }
+    fn sync_all(&self, path: &PathStr) -> DiskResult<()> {
+        self.inner.sync_all(path)
+    }
+    fn lock(&self) -> DiskResult<Box<dyn Lock>> {
+        self.inner.lock()
+    }
+    fn free_bytes(&self) -> DiskResult<u64> {
+        self.inner.free_bytes()
+    }
+}
+
+impl File for PanickingFile {
+    fn access(&self) -> Access {
+        self.inner.access()
+    }
+    fn write_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
+        assert!(!self.is_armed.swap(false, Ordering::SeqCst), "armed");
+        self.inner.write_at(bytes, offset)
+    }
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
+        self.inner.write_durable_at(bytes, offset)
+    }
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> DiskResult<()> {
+        self.inner.read_at(bytes, offset)
+    }
+    fn sync_data(&self) -> DiskResult<()> {
+        self.inner.sync_data()
+    }
+    fn allocate(&self, len: u64) -> DiskResult<()> {
+        self.inner.allocate(len)
+    }
+    fn len(&self) -> DiskResult<u64> {
+        self.inner.len()
+    }
+    fn truncate(&self, len: u64) -> DiskResult<()> {
+        self.inner.truncate(len)
+    }
+}
+
+#[test]
+fn a_commit_that_panics_turns_the_lane_down_and_leaves_nobody_waiting() {
+    let is_armed = Arc::new(AtomicBool::new(false));
+    let disk = Panicking { inner: disk(4), is_armed: Arc::clone(&is_armed) };
+    let log = open_with(Arc::new(disk), Driver::Threads);
+    create(&log, "a").unwrap().wait().unwrap();
+    let tickets: Vec<_> = (0..8).map(|_| append(&log, "a", b"x").unwrap()).collect();
+    is_armed.store(true, Ordering::SeqCst);
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let waiting: Vec<_> =
+            tickets.into_iter().map(|ticket| scope.spawn(move || ticket.wait())).collect();
+        waiting.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+    });
+    // One of them may have been the one that panicked; nobody was told that all is well.
+    for answer in answers {
+        assert!(matches!(answer, Err(_) | Ok(Err(LogError::Poisoned(_)))), "{answer:?}");
+    }
+    assert!(matches!(append(&log, "a", b"x"), Err(LogError::Poisoned(_))));
+}
