@@ -23,10 +23,10 @@ pub fn flatten(body: &[u8], out: &mut Vec<u8>) -> Result<u64, Fault> {
         return Err(Fault { at: error.valid_up_to(), what: "bytes that are not UTF-8" });
     }
     out.reserve(body.len() + ENDING.len());
-    let mut scanner = Scanner { bytes: body, at: 0, out, levels: Vec::new() };
+    let mut scanner = Scanner { bytes: body, at: 0, written: 0, out, levels: Vec::new() };
     scanner.skip_whitespace();
     let count = if scanner.peek() == Some(b'[') {
-        scanner.at += 1;
+        scanner.leave_out(1);
         scanner.elements()?
     } else {
         scanner.message()?;
@@ -46,6 +46,9 @@ enum Level {
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Everything before it is written or left out; from here to `at` stands what is to be written:
+    /// as little copying as whitespace allows.
+    written: usize,
     out: &'a mut Vec<u8>,
     levels: Vec<Level>,
 }
@@ -55,7 +58,7 @@ impl Scanner<'_> {
     fn elements(&mut self) -> Result<u64, Fault> {
         self.skip_whitespace();
         if self.peek() == Some(b']') {
-            self.at += 1;
+            self.leave_out(1);
             return Ok(0);
         }
         let mut count = 0;
@@ -64,9 +67,9 @@ impl Scanner<'_> {
             count += 1;
             self.skip_whitespace();
             match self.peek() {
-                Some(b',') => self.at += 1,
+                Some(b',') => self.leave_out(1),
                 Some(b']') => {
-                    self.at += 1;
+                    self.leave_out(1);
                     return Ok(count);
                 }
                 _ => return Err(self.fault("no comma or bracket behind an element")),
@@ -83,6 +86,7 @@ impl Scanner<'_> {
                 break;
             }
         }
+        self.write();
         self.out.extend_from_slice(ENDING);
         Ok(())
     }
@@ -122,8 +126,9 @@ impl Scanner<'_> {
             self.skip_whitespace();
             let closing = if level == Level::Array { b']' } else { b'}' };
             match self.peek() {
-                Some(b',') if self.has_value_before() => {
-                    self.copy(1);
+                // Never behind a bracket: an array or object is left open only before a value.
+                Some(b',') => {
+                    self.at += 1;
                     if level == Level::Object {
                         self.skip_whitespace();
                         self.key()?;
@@ -131,7 +136,7 @@ impl Scanner<'_> {
                     return Ok(true);
                 }
                 Some(byte) if byte == closing => {
-                    self.copy(1);
+                    self.at += 1;
                     self.levels.pop();
                 }
                 _ => return Err(self.fault("no comma or bracket behind a value")),
@@ -139,17 +144,12 @@ impl Scanner<'_> {
         }
     }
 
-    /// Whether something stands before a comma: an array or object does not begin with one.
-    fn has_value_before(&self) -> bool {
-        !matches!(self.out.last(), Some(b'[' | b'{'))
-    }
-
     fn open(&mut self, level: Level) -> Result<(), Fault> {
         if self.levels.len() == MOST_DEPTH {
             return Err(self.fault("more levels than are taken"));
         }
         self.levels.push(level);
-        self.copy(1);
+        self.at += 1;
         self.skip_whitespace();
         Ok(())
     }
@@ -164,29 +164,43 @@ impl Scanner<'_> {
         if self.peek() != Some(b':') {
             return Err(self.fault("no colon behind a key"));
         }
-        self.copy(1);
+        self.at += 1;
         Ok(())
     }
 
     fn string(&mut self) -> Result<(), Fault> {
-        self.copy(1);
+        self.at += 1;
         loop {
-            let rest = &self.bytes[self.at..];
-            let Some(run) = memchr::memchr2(b'"', b'\\', rest) else {
+            // Most strings are short: a search of its own costs more than they do.
+            let soon = self.bytes[self.at..]
+                .iter()
+                .take(SHORT)
+                .position(|byte| ENDS_RUN[usize::from(*byte)]);
+            let run = soon.or_else(|| self.long_run());
+            let Some(run) = run else {
                 self.at = self.bytes.len();
                 return Err(self.fault("a string that does not end"));
             };
-            if let Some(control) = rest[..run].iter().position(|byte| *byte < b' ') {
-                self.at += control;
-                return Err(self.fault("a control character in a string"));
+            self.at += run;
+            match self.bytes[self.at] {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                b'\\' => self.escape()?,
+                _ => return Err(self.fault("a control character in a string")),
             }
-            if rest[run] == b'"' {
-                self.copy(run + 1);
-                return Ok(());
-            }
-            self.copy(run);
-            self.escape()?;
         }
+    }
+
+    /// Finds what ends a run of plain characters, however far it is.
+    fn long_run(&self) -> Option<usize> {
+        let rest = &self.bytes[self.at..];
+        let run = memchr::memchr2(b'"', b'\\', rest);
+        let plain = &rest[..run.unwrap_or(rest.len())];
+        // All of them, without a branch for each.
+        let has_control = plain.iter().min().is_some_and(|least| *least < b' ');
+        if has_control { plain.iter().position(|byte| *byte < b' ') } else { run }
     }
 
     fn escape(&mut self) -> Result<(), Fault> {
@@ -196,7 +210,7 @@ impl Scanner<'_> {
             Some(b'u') if is_hex(rest.get(2..6)) => 6,
             _ => return Err(self.fault("an unknown escape")),
         };
-        self.copy(len);
+        self.at += len;
         Ok(())
     }
 
@@ -224,7 +238,7 @@ impl Scanner<'_> {
             }
             len += exponent;
         }
-        self.copy(len);
+        self.at += len;
         Ok(())
     }
 
@@ -232,20 +246,30 @@ impl Scanner<'_> {
         if !self.bytes[self.at..].starts_with(word) {
             return Err(self.fault("no value"));
         }
-        self.copy(word.len());
+        self.at += word.len();
         Ok(())
     }
 
-    /// Writes the next bytes as they are.
-    fn copy(&mut self, len: usize) {
-        self.out.extend_from_slice(&self.bytes[self.at..self.at + len]);
+    /// Writes what was read and not written.
+    fn write(&mut self) {
+        self.out.extend_from_slice(&self.bytes[self.written..self.at]);
+        self.written = self.at;
+    }
+
+    /// Passes over bytes that are not stored; what stands before them is.
+    fn leave_out(&mut self, len: usize) {
+        self.write();
         self.at += len;
+        self.written = self.at;
     }
 
     fn skip_whitespace(&mut self) {
-        let rest = &self.bytes[self.at..];
-        let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t'));
-        self.at += blanks.count();
+        if self.peek().is_some_and(|byte| byte > b' ') {
+            return;
+        }
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+        let blanks = self.bytes[self.at..].iter().take_while(|byte| is_blank(byte)).count();
+        self.leave_out(blanks);
     }
 
     fn peek(&self) -> Option<u8> {
@@ -256,6 +280,22 @@ impl Scanner<'_> {
         Fault { at: self.at, what }
     }
 }
+
+/// Bytes of a string that are looked at one by one.
+const SHORT: usize = 24;
+
+/// What ends a run of plain characters in a string.
+const ENDS_RUN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut control = 0;
+    while control < b' ' as usize {
+        table[control] = true;
+        control += 1;
+    }
+    table[b'"' as usize] = true;
+    table[b'\\' as usize] = true;
+    table
+};
 
 fn count_digits(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
