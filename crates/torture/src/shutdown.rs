@@ -80,6 +80,7 @@ fn cycle(
 ) -> Result<(), Stop> {
     let mut life = subject.start(campaign.program, &[])?;
     subject.work(&mut life, dice, MOST_STEPS, campaign.stop)?;
+    subject.begin_end();
     tower.cut(cut, dice)?;
     let has_ended = |report: &Report| *report == Report::Ended;
     subject.listen(&mut life, AFTERLIFE, Disk::Fails, has_ended)?;

@@ -1,9 +1,11 @@
 //! Holds a store that was opened again against what is known of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use highwater_log::Log;
 use highwater_log::error::LogError;
+use highwater_log::options::Durability;
 use highwater_sys::time::wall_clock;
 
 use super::ledger::{Event, Ledger, worker_of};
@@ -187,9 +189,11 @@ impl Ledger {
 
     /// Whatever was acknowledged before something was asked for that is there, is there too.
     fn check_order(&self, places: &[Place]) -> Result<(), String> {
-        let place_of = |worker: u64, number: u64| {
-            let acked = Event::Acked { worker, number };
-            self.events.iter().position(|event| *event == acked)
+        let place_of = |of: u64, step: u64| {
+            self.events.iter().position(|event| match event {
+                Event::Acked { worker, number, .. } => (*worker, *number) == (of, step),
+                Event::LaneFailed { .. } => false,
+            })
         };
         let before = (0..).zip(places).filter_map(|(worker, Place { least: plan, .. })| {
             let is_beyond = plan.next() > self.books[index(worker)].base.next();
@@ -198,7 +202,7 @@ impl Ledger {
         });
         let Some(last) = before.max() else { return Ok(()) };
         for event in &self.events[..=last] {
-            if let Event::Acked { worker, number } = event
+            if let Event::Acked { worker, number, .. } = event
                 && *number >= places[index(*worker)].most.next()
             {
                 return Err(format!(
@@ -243,7 +247,7 @@ impl Ledger {
                         failed.entry((*lane, worker)).or_insert(end);
                     }
                 }
-                Event::Acked { worker, number } => {
+                Event::Acked { worker, number, .. } => {
                     let lane = steps[index(*worker)].get(number).map(|(lane, _)| *lane);
                     let limit = lane.and_then(|lane| failed.get(&(lane, *worker)));
                     if limit.is_some_and(|limit| number >= limit) {
@@ -281,12 +285,32 @@ impl Ledger {
         Ok(())
     }
 
+    /// Counts what is lost although it was acknowledged longer ago than a relaxed log takes to make
+    /// it durable. It may: a busy machine is late, and the log does not say.
+    fn count_late(&mut self, places: &[Place]) {
+        let Durability::Relaxed { within } = self.options().durability else { return };
+        let end = self.end.take().unwrap_or_else(Instant::now);
+        let is_late = |event: &&Event| match event {
+            Event::Acked { worker, number, heard } => {
+                *number >= places[index(*worker)].most.next()
+                    && end.saturating_duration_since(*heard) > within
+            }
+            Event::LaneFailed { .. } => false,
+        };
+        let late = self.events.iter().filter(is_late).count();
+        self.count(
+            "lost in relaxed mode: older than promised",
+            u64::try_from(late).unwrap_or(u64::MAX),
+        );
+    }
+
     /// What was found is what counts from now on.
     fn settle(&mut self, found: &Found, places: Vec<Place>) {
+        self.count_late(&places);
         for (worker, Place { most: plan, .. }) in (0..).zip(places) {
             let (acked, next) = (self.books[index(worker)].acked, plan.next());
             self.count("steps found that nobody had acknowledged", next.saturating_sub(acked));
-            self.count("acknowledged steps lost in relaxed mode", acked.saturating_sub(next));
+            self.count("lost in relaxed mode: acknowledged steps", acked.saturating_sub(next));
             let book = &mut self.books[index(worker)];
             // A step that is there, and that nobody acknowledged, is asked for again if it can be.
             let from = Plan::at(self.nature.seed, worker, acked.min(next));

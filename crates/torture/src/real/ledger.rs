@@ -5,6 +5,7 @@
 //! behind the last that can have been asked. `judge` holds a store against that.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use highwater_log::options::{Durability, Options};
 
@@ -31,6 +32,8 @@ pub(super) struct Ledger {
     /// Spare streams that may be.
     pub(super) dropping: BTreeSet<String>,
     pub(super) counts: BTreeMap<&'static str, u64>,
+    /// When this life's end began.
+    pub(super) end: Option<Instant>,
 }
 
 /// What is known of a worker.
@@ -45,7 +48,7 @@ pub(super) struct Book {
 /// Something that orders what came after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
-    Acked { worker: u64, number: u64 },
+    Acked { worker: u64, number: u64, heard: Instant },
     LaneFailed { lane: u16 },
 }
 
@@ -79,6 +82,7 @@ impl Ledger {
             dropped: BTreeSet::new(),
             dropping: BTreeSet::new(),
             counts: BTreeMap::new(),
+            end: None,
         }
     }
 
@@ -143,7 +147,7 @@ impl Ledger {
             return Err(format!("worker {worker}: step {number} acknowledged, {} due", book.acked));
         }
         book.acked += 1;
-        self.events.push(Event::Acked { worker, number });
+        self.events.push(Event::Acked { worker, number, heard: Instant::now() });
         self.count("steps acknowledged", 1);
         Ok(())
     }

@@ -212,12 +212,19 @@ impl Subject {
         self.listen(life, moment, Disk::Works, |_| false).map(drop)
     }
 
+    /// Notes that this life's end begins now: what is acknowledged from now on proves nothing about
+    /// how soon it was durable.
+    pub(crate) fn begin_end(&mut self) {
+        self.ledger.end.get_or_insert_with(Instant::now);
+    }
+
     /// Ends a life, and notes what it still reported; gives how the process, or what it was started
     /// through, ended.
     ///
     /// # Errors
     /// The machine's, and what must not be.
     pub(crate) fn end(&mut self, life: Life, disk: Disk) -> Result<ExitStatus, Stop> {
+        self.begin_end();
         let ended = life.end();
         let (last, status) =
             ended.map_err(|error| CampaignError::machine("ending a process", &error))?;
