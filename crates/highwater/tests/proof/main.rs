@@ -6,9 +6,10 @@
 //! planted by strace), `safety` (what is never touched, and what is left after a kill), `tour` (a
 //! probe's bytes, failures and text), `surroundings` (odd paths, readers and signals), `csv` (rows
 //! in a file of one's own), `check` (stores, sound and damaged), `profile` (advice that a log can
-//! follow), `torture` (campaigns on real file systems), `presets` and `words` (what can be typed).
-//! `program` runs it, `image` makes file systems, `environment` says what this machine lacks: such
-//! a test prints `NOT RUN: what: reason` and is never silently passed.
+//! follow), `torture` (campaigns on real file systems), `serve` (the server, its settings and
+//! signals), `presets` and `words` (what can be typed). `program` runs it, `image` makes file
+//! systems, `environment` says what this machine lacks: such a test prints `NOT RUN: what: reason`
+//! and is never silently passed.
 //!
 //! No test asserts a time. One of them alone: `cargo test -p highwater --test proof NAME`.
 
@@ -24,6 +25,7 @@ mod presets;
 mod profile;
 mod program;
 mod safety;
+mod serve;
 mod strace;
 mod structure;
 mod surroundings;

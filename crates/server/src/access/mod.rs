@@ -9,9 +9,9 @@ pub mod tokens;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use highwater_disk::Clock;
 use http::{HeaderMap, header};
 
 use self::jwt::{Expected, Verifier};
@@ -132,11 +132,11 @@ impl Access {
     }
 
     /// Finds out who a request comes from.
-    pub fn who(&self, headers: &HeaderMap, now: Duration) -> Who {
+    pub fn who(&self, headers: &HeaderMap, clock: &dyn Clock) -> Who {
         let Some(rules) = &self.rules else { return Who::Anybody };
         let Some(token) = bearer(headers) else { return Who::Nobody };
         let rules = rules.load();
-        let caller = rules.tokens.find(token, now);
+        let caller = rules.tokens.find(token, clock.wall());
         let caller = caller.or_else(|| rules.jwt.find(token).map(Arc::new));
         caller.map_or(Who::Nobody, Who::Known)
     }
@@ -180,6 +180,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use highwater_disk::real::SystemClock;
 
     fn headers(values: &[&str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -213,7 +214,7 @@ mod tests {
         let settings = Settings { auth: Some(path.clone()), ..Settings::default() };
         let access = Access::load(&settings).unwrap();
         let is_known = |token: &str| {
-            let who = access.who(&headers(&[&format!("Bearer {token}")]), Duration::ZERO);
+            let who = access.who(&headers(&[&format!("Bearer {token}")]), &SystemClock::new());
             matches!(who, Who::Known(_))
         };
         assert!(is_known("first") && !is_known("second"));
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn without_files_everybody_may() {
         let access = Access::load(&Settings::default()).unwrap();
-        let who = access.who(&HeaderMap::new(), Duration::ZERO);
+        let who = access.who(&HeaderMap::new(), &SystemClock::new());
         assert_eq!(who.may(Action::Admin, "x"), Ok(()));
         assert_eq!(Who::Nobody.may(Action::Read, "x"), Err(Refusal::Unknown));
     }

@@ -114,7 +114,7 @@ impl Connection {
             return Ok(cors::options());
         }
         let target = app.mount.resolve(parts.uri.path())?;
-        let who = app.access.who(&parts.headers, app.clock.wall());
+        let who = app.access.who(&parts.headers, &*app.clock);
         let asked = Asked { app, peer: self.peer, parts, who };
         if let Target::Elsewhere(segments) = &target {
             return asked.operate(segments);

@@ -60,9 +60,6 @@ impl Settings {
         if !self.stream_root.starts_with('/') || self.stream_root.contains(['?', '#', '%']) {
             return refuse("stream-root: a path that begins with / and needs no escapes");
         }
-        if cfg!(not(feature = "otlp")) && self.otlp_endpoint.is_some() {
-            return refuse("otlp-endpoint: this binary was built without the feature otlp");
-        }
         self.log_options().check().map_err(|error| SettingsError::Refused(error.to_string()))
     }
 

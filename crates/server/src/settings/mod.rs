@@ -192,10 +192,9 @@ settings! {
         /// Streams, those included that the server keeps for itself: one, and some for each
         /// subscription; beyond it 507.
         max_streams("max-streams", "N"): u64 = 4_000_000;
-        /// Bytes of one stream; beyond it 507. 0 is no limit.
+        /// Bytes of one stream, what a fork inherits included: an append that would lead beyond it
+        /// is 507. Appends at the same moment may lead beyond it together. 0 is no limit.
         max_stream_bytes("max-stream-bytes", "SIZE"): Size = Size(0);
-        /// Bytes of all streams together, as counted by the log; beyond it 507. 0 is no limit.
-        max_total_bytes("max-total-bytes", "SIZE"): Size = Size(0);
         /// Producers remembered for each stream, 128 at most; the one unused for longest goes.
         max_producers("max-producers", "N"): u32 = 128;
         /// Files of streams that are open at once.
@@ -285,8 +284,6 @@ settings! {
         log("log", "FILTER"): String = "info".to_owned();
         /// How: text or json, a line each.
         log_format("log-format", "text|json"): LogFormat = LogFormat::Text;
-        /// Where traces go, OTLP over HTTP. Only in builds with the feature `otlp`.
-        otlp_endpoint("otlp-endpoint", "URL"): Option<String> = None;
     }
 }
 

@@ -209,12 +209,19 @@ fn connections_are_bounded_and_those_of_one_address_too() {
 }
 
 #[test]
-fn a_stream_that_is_full_is_507() {
-    let server = start(&[("max-streams", "3")]);
+fn what_is_full_is_507_and_what_is_there_can_be_read_and_deleted() {
+    let server = start(&[("max-streams", "3"), ("max-stream-bytes", "10")]);
     server.make("a");
     server.make("b");
     let full = server.ask("PUT", &stream("c"), &[TEXT], "");
     assert_eq!((full.status, full.header("retry-after")), (507, Some("1")));
-    assert_eq!(server.append("a", "x").status, 204);
+    assert_eq!(server.append("a", "12345678").status, 204);
+    let full = server.append("a", "901");
+    assert_eq!((full.status, full.json()["code"].as_str()), (507, Some("FULL")));
+    assert_eq!(server.append("a", "90").status, 204, "up to the limit");
+    let close = server.ask("POST", &stream("a"), &[("Stream-Closed", "true")], "");
+    assert_eq!(close.status, 204);
+    assert_eq!(server.ask("GET", &stream("a"), &[], "").text(), "1234567890");
     assert_eq!(server.ask("DELETE", &stream("a"), &[], "").status, 204);
+    assert!(server.metrics().contains("limits_hit_total{limit=\"full\"} 2"));
 }

@@ -1,0 +1,168 @@
+//! The server as its user starts it: what it says, what signals do, what a kill leaves.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use highwater_server::token_hash;
+
+use crate::program::{PROGRAM, temporary};
+
+/// A server that was started, and its address.
+struct Serving {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+    address: String,
+    said: String,
+}
+
+fn serve(folder: &Path, arguments: &[&str]) -> Serving {
+    let mut command = Command::new(PROGRAM);
+    command.arg("serve").arg("--listen=127.0.0.1:0").arg("--data-dir").arg(folder.join("data"));
+    command.arg("--segment-bytes=16MiB").args(arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut said = String::new();
+    // Three lines of curl end what it says.
+    while said.matches("curl").count() < 3 {
+        assert!(out.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+    }
+    let address = said.split("://").nth(1).unwrap().split(',').next().unwrap().to_owned();
+    Serving { child, out, address, said }
+}
+
+impl Serving {
+    fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let len = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\
+             Content-Type: text/plain\r\nContent-Length: {len}\r\n{headers}\r\n{body}"
+        )
+        .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let status = text.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        (status, body.to_owned())
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+
+    fn end(mut self, name: &str) -> Option<i32> {
+        self.signal(name);
+        let code = self.child.wait().unwrap().code();
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).unwrap();
+        code
+    }
+}
+
+const STREAM: &str = "/v1/stream/hello";
+
+#[test]
+fn a_server_says_what_an_acknowledgement_means_and_ends_on_a_signal() {
+    let folder = temporary();
+    let server = serve(folder.path(), &[]);
+    assert!(server.said.contains("durability=wal: an append is acknowledged when the disk"));
+    assert!(server.said.contains("log written by direct fdatasync"), "{}", server.said);
+    assert!(server.said.contains("live=sse"));
+    assert_eq!(server.ask("PUT", STREAM, "", "").0, 201);
+    assert_eq!(server.ask("POST", STREAM, "", "hi").0, 204);
+    assert_eq!(server.end("-TERM"), Some(0));
+    let server = serve(folder.path(), &["--durability=relaxed=200ms"]);
+    assert!(server.said.contains("stable about 200ms later"), "{}", server.said);
+    assert_eq!(server.ask("GET", STREAM, "", ""), (200, "hi".to_owned()));
+    assert_eq!(server.end("-INT"), Some(0));
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_a_kill() {
+    let folder = temporary();
+    let server = serve(folder.path(), &[]);
+    assert_eq!(server.ask("PUT", STREAM, "", "").0, 201);
+    let expected: String = (0..20).map(|number| number.to_string() + ",").collect();
+    for number in 0..20 {
+        let headers = format!("Producer-Id: p\r\nProducer-Epoch: 0\r\nProducer-Seq: {number}\r\n");
+        assert_eq!(server.ask("POST", STREAM, &headers, &format!("{number},")).0, 200);
+    }
+    assert_eq!(server.end("-KILL"), None);
+    let server = serve(folder.path(), &[]);
+    let again = "Producer-Id: p\r\nProducer-Epoch: 0\r\nProducer-Seq: 19\r\n";
+    assert_eq!(server.ask("POST", STREAM, again, "19,").0, 204);
+    assert_eq!(server.ask("GET", STREAM, "", ""), (200, expected));
+    server.end("-TERM");
+}
+
+#[test]
+fn tokens_are_read_again_on_a_hang_up() {
+    let folder = temporary();
+    let path = folder.path().join("tokens.toml");
+    let write = |token: &str| {
+        let hash = token_hash(token);
+        let text = format!("[[token]]\nname='a'\nsha256='{hash}'\nscopes=['read']\n");
+        std::fs::write(&path, text).unwrap();
+    };
+    write("first");
+    let auth = format!("--auth={}", path.display());
+    let server = serve(folder.path(), &[&auth]);
+    let status = |token: &str| {
+        server.ask("GET", STREAM, &format!("Authorization: Bearer {token}\r\n"), "").0
+    };
+    assert_eq!((status("first"), status("second")), (404, 401));
+    write("second");
+    server.signal("-HUP");
+    while status("second") != 404 {
+        std::thread::yield_now();
+    }
+    assert_eq!(status("first"), 401);
+    server.end("-TERM");
+}
+
+#[test]
+fn settings_are_printed_with_their_sources_and_those_that_cannot_be_meant_are_refused() {
+    let folder = temporary();
+    let serve = |arguments: &[&str], variable: Option<(&str, &str)>| {
+        let mut command = Command::new(PROGRAM);
+        command.current_dir(folder.path()).arg("serve").args(arguments).envs(variable);
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let arguments = ["--print-config", "--wal-lanes=3", "--wal-checkpoint-interval-ms=1500"];
+    let (code, printed, _) = serve(&arguments, Some(("HIGHWATER_CHUNK_BYTES", "2MiB")));
+    assert_eq!(code, Some(0));
+    for line in [
+        "wal-lanes = 3 # --wal-lanes",
+        "checkpoint-interval = \"1500ms\" # --checkpoint-interval",
+        "chunk-bytes = \"2MiB\" # HIGHWATER_CHUNK_BYTES",
+        "long-poll-timeout = \"30s\" # default",
+    ] {
+        assert!(printed.contains(line), "{line} in\n{printed}");
+    }
+    std::fs::write(folder.path().join("printed.toml"), &printed).unwrap();
+    assert_eq!(serve(&["--config=printed.toml", "--print-config"], None).0, Some(0));
+    std::fs::write(folder.path().join("odd.toml"), "wal_lanes = 3\n").unwrap();
+    for (arguments, words) in [
+        (&["--config=odd.toml"][..], "did you mean \"wal-lanes\"?"),
+        (&["--listen=0.0.0.0:0"], "--insecure-no-auth"),
+        (&["--durability=strict"], "wal, memory, or relaxed=TIME"),
+        (&["--durability=memory", "--cold-tier=s3://x"], "do not go together"),
+        (&["--profile=none.toml"], "cannot read none.toml"),
+    ] {
+        let (code, _, said) = serve(arguments, None);
+        assert_eq!(code, Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+    let removed = ["--wal-fsync-parallel=8", "--print-config"];
+    let (code, _, said) = serve(&removed, None);
+    assert_eq!(code, Some(0));
+    assert!(said.contains("wal-fsync-parallel does nothing"), "{said}");
+}
