@@ -11,6 +11,7 @@ mod homes;
 mod lifetimes;
 mod limits;
 mod metrics;
+mod plain;
 mod restarts;
 mod support;
 mod tables;

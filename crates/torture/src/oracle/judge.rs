@@ -160,6 +160,9 @@ impl Oracle {
         rejection: &Rejection,
         now_ms: u64,
     ) -> Result<(), Violation> {
+        if self.is_unsure(name, now_ms) {
+            self.settle(name, true, now_ms);
+        }
         let is_public = |id| self.public(name).is_some_and(|public| public.id == id);
         let fits = match (self.there(name, now_ms), rejection) {
             (There::Free | There::HiddenOrFree, Rejection::NotFound)
