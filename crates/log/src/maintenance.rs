@@ -242,6 +242,7 @@ impl Keeper {
         let is_over = now >= pace.next;
         if is_over {
             pace.next = now.saturating_add(self.interval);
+            lane.forget_idle_order();
         }
         is_over && lane.has_unabsorbed()
     }

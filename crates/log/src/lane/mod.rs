@@ -14,6 +14,7 @@ pub mod commit;
 mod forks;
 pub mod gate;
 mod lifetime;
+mod list;
 mod publish;
 mod read;
 mod room;
@@ -130,6 +131,8 @@ pub(crate) struct State {
     waiters: Waiters,
     gates: Gates,
     watchers: HashMap<SlotNo, Vec<Waiter>>,
+    /// How often it was asked since somebody needed the order of names.
+    order_idle: u32,
     /// Watchers of streams that ended: to be woken by whoever comes next.
     ended: Vec<Waiter>,
     held: Held,
@@ -220,6 +223,7 @@ impl Lane {
             waiters: Waiters::default(),
             gates: Gates::default(),
             watchers: HashMap::new(),
+            order_idle: 0,
             ended: Vec::new(),
             held: Held::default(),
             poisoned: None,

@@ -217,23 +217,6 @@ impl Lane {
         })
     }
 
-    /// Streams of this lane whose names begin so, after a name, in order; durable ones only.
-    pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
-        let state = self.lock();
-        let mut names: Vec<&str> = state
-            .table
-            .iter()
-            .filter(|(_, slot)| slot.flags.has(Flags::VISIBLE))
-            .filter(|(_, slot)| !slot.flags.has(Flags::SOFT_DELETED))
-            .filter(|(at, _)| !self.is_expired(&state, *at))
-            .map(|(_, slot)| &*slot.name)
-            .filter(|name| name.starts_with(prefix) && after.is_none_or(|after| *name > after))
-            .collect();
-        names.sort_unstable();
-        names.truncate(limit);
-        names.into_iter().map(str::to_owned).collect()
-    }
-
     pub(super) fn check_payload(&self, payload: &[u8]) -> LogResult<()> {
         let (size, limit) = (to_u64(payload.len()), self.options.max_payload_bytes);
         if size > limit {

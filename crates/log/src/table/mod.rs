@@ -1,13 +1,15 @@
 //! The streams of a lane, in memory: one compact slot each, and side tables for what few have.
 //!
-//! `slot` is what every stream has, `rare` what few have. `index` finds slots by name; `partitions`
-//! find them by number, range by range, and know of each range what its snapshot lacks; `stored`
-//! turns a stream into an entry of a snapshot and back; `files` says which snapshots are to go.
-//! Decisions about requests are made in `decide`, which reads and changes nothing.
+//! `slot` is what every stream has, `rare` what few have. `index` finds slots by name, `order` in
+//! the order of their names; `partitions` find them by number, range by range, and know of each
+//! range what its snapshot lacks; `stored` turns a stream into an entry of a snapshot and back;
+//! `files` says which snapshots are to go. Decisions about requests are made in `decide`, which
+//! reads and changes nothing.
 
 pub mod decide;
 pub mod files;
 mod index;
+mod order;
 pub mod partition;
 pub mod partitions;
 pub mod rare;
@@ -22,6 +24,7 @@ use crate::ids::{Lsn, StreamId};
 use crate::request::Config;
 
 use index::Index;
+use order::Order;
 use partition::Write;
 use partitions::Partitions;
 use rare::Rare;
@@ -42,6 +45,8 @@ pub struct Table {
     /// Absent while the table is being recovered: partitions are as of different moments, so that
     /// two streams may have a name until all records are replayed.
     names: Option<Index>,
+    /// Only while somebody lists streams page by page.
+    order: Option<Order>,
     partitions: Partitions,
     rare: HashMap<SlotNo, Box<Rare>>,
     /// Configurations, shared by all streams that have the same.
@@ -67,6 +72,7 @@ impl Table {
             slots: Vec::new(),
             free: Vec::new(),
             names: None,
+            order: None,
             partitions: Partitions::new(limit),
             rare: HashMap::new(),
             configs: HashSet::new(),
@@ -203,6 +209,9 @@ impl Table {
             let unique = names.insert(at, &self.slots);
             assert_eq!(unique, Ok(()), "a name is one stream's");
         }
+        if let Some(order) = &mut self.order {
+            order.insert(at, &self.slots);
+        }
         self.len += 1;
         at
     }
@@ -219,6 +228,9 @@ impl Table {
         if let Some(names) = &mut self.names {
             names.remove(at, &self.slots);
         }
+        if let Some(order) = &mut self.order {
+            order.remove(at, &self.slots);
+        }
         self.rare.remove(&at);
         let config = std::mem::replace(&mut self.slots[position(at)], Slot::vacant()).config;
         self.release(&config);
@@ -230,6 +242,35 @@ impl Table {
     pub fn iter(&self) -> impl Iterator<Item = (SlotNo, &Slot)> {
         let numbered = (0_u32..).map(SlotNo).zip(&self.slots);
         numbered.filter(|(_, slot)| !slot.flags.has(Flags::VACANT))
+    }
+
+    /// Places of slots, with streams or without.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Streams in some of the slots, in no particular order.
+    pub fn some(&self, slots: std::ops::Range<usize>) -> impl Iterator<Item = (SlotNo, &Slot)> {
+        let some = slots.start.min(self.slots.len())..slots.end.min(self.slots.len());
+        let first = u32::try_from(some.start).expect("slots are numbered in 32 bits");
+        let numbered = (first..).map(SlotNo).zip(&self.slots[some]);
+        numbered.filter(|(_, slot)| !slot.flags.has(Flags::VACANT))
+    }
+
+    /// Puts a few more streams in the order of their names; gives whether all are.
+    pub fn put_in_order(&mut self, most: usize) -> bool {
+        self.order.get_or_insert_default().cover(&self.slots, most)
+    }
+
+    /// Forgets the order of names.
+    pub fn forget_order(&mut self) {
+        self.order = None;
+    }
+
+    /// Streams from a name on, in order; nothing while they are not all in order.
+    pub fn in_order(&self, from: &str) -> Option<impl Iterator<Item = SlotNo>> {
+        let order = self.order.as_ref().filter(|order| order.is_whole(&self.slots))?;
+        Some(order.from(from, &self.slots))
     }
 
     fn intern(&mut self, config: &Config) -> Arc<Config> {

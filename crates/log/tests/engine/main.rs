@@ -10,6 +10,7 @@ mod formats;
 mod homes;
 mod lifetimes;
 mod limits;
+mod lists;
 mod metrics;
 mod plain;
 mod restarts;
