@@ -211,7 +211,9 @@ impl Model {
         let living = self.streams.iter().filter(|(_, stream)| !stream.is_hidden);
         let over: Vec<&str> =
             living.filter(|(_, stream)| is_over(stream)).map(|(name, _)| *name).collect();
-        over.into_iter().for_each(|name| self.end(name));
+        for name in over {
+            self.end(name);
+        }
     }
 
     /// Takes a stream away, or hides it from all but its forks; a hidden source goes with its last.
