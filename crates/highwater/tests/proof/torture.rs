@@ -176,7 +176,8 @@ fn what_a_killed_campaign_left_is_taken_down_by_the_next() {
     }
     let dir = temporary();
     under_way(&dir).kill();
-    assert_eq!(mounts(dir.path()), 2);
+    // The upper one comes and goes with each cycle.
+    assert_ne!(mounts(dir.path()), 0, "the file system below is left");
     torture("--layer kill --cycles 1", dir.path()).expect_code(0);
     assert_eq!((mounts(dir.path()), entries(dir.path()).len()), (0, 0));
 }
