@@ -108,11 +108,15 @@ impl Partition {
         (slot != GONE).then_some(slot)
     }
 
-    /// Place of a number, or where it would go. Numbers are dense, mostly: the search begins where
-    /// it would stand if none before it were missing.
+    /// Place of a number, or where it would go. Numbers are dense, mostly: where none is missing,
+    /// none is looked at; else the search begins where it would stand if none before it were.
     fn place(&self, number: u64) -> Result<usize, usize> {
         let Ok(number) = u32::try_from(number - self.first) else { return Err(self.len()) };
-        let end = to_usize(number).min(self.len().saturating_sub(1));
+        let last = self.len().saturating_sub(1);
+        let end = to_usize(number).min(last);
+        if self.numbers.last().is_some_and(|of_last| to_usize(*of_last) == last) {
+            return if to_usize(number) <= last { Ok(end) } else { Err(last + 1) };
+        }
         match self.numbers.get(end) {
             Some(at_end) if *at_end == number => Ok(end),
             Some(at_end) if *at_end < number => Err(end + 1),

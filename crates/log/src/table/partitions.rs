@@ -60,6 +60,14 @@ impl Partitions {
     }
 
     fn index(&self, number: u64) -> usize {
+        // Each is full, mostly, and lies where it would if all before it were.
+        if let Ok(number) = usize::try_from(number)
+            && let [first, rest @ ..] = &self.firsts[(number / self.limit).min(self.firsts.len())..]
+            && to_u64(number) >= *first
+            && rest.first().is_none_or(|next| to_u64(number) < *next)
+        {
+            return self.firsts.len() - rest.len() - 1;
+        }
         // The first begins with number 0.
         self.firsts.partition_point(|first| *first <= number) - 1
     }
@@ -182,4 +190,8 @@ impl Partitions {
             }
         }
     }
+}
+
+fn to_u64(value: usize) -> u64 {
+    u64::try_from(value).expect("usize fits u64")
 }
