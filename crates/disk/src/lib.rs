@@ -29,6 +29,7 @@ use std::time::Duration;
 
 pub use error::{DiskError, DiskResult, ErrorKind};
 pub use highwater_sys::buffer::AlignedBuf;
+pub use highwater_sys::memory::prefer_large_pages;
 pub use highwater_sys::published::{PublishedReader, PublishedWeak, PublishedWriter};
 pub use read_only::ReadOnly;
 

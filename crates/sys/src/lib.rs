@@ -3,7 +3,7 @@
 //! Every answer of the kernel is returned as a [`SysError`] that names the call. Nothing here
 //! retries a barrier, and nothing interprets a failure.
 //!
-//! Walk: `buffer` (aligned memory), `file` (open, write, barriers), `uring` (write linked to
+//! Walk: `buffer` (aligned memory), `memory` (advice), `file` (open, write, barriers), `uring` (write linked to
 //! fdatasync), `extent` (FIEMAP), `dir` (exclusive directories, locks), `fsinfo` (statfs),
 //! `shutdown` (the end of a file system), `process` and `time`.
 #![expect(unsafe_code, reason = "this crate is the one place where system calls are wrapped")]
@@ -14,6 +14,7 @@ mod error;
 pub mod extent;
 pub mod file;
 pub mod fsinfo;
+pub mod memory;
 pub mod process;
 pub mod published;
 pub mod shutdown;

@@ -14,7 +14,6 @@ use crate::home::files::Files;
 use crate::ids::{LaneId, Offset, StreamId};
 use crate::recover::lane_of;
 use crate::table::rare::Parent;
-use crate::table::slot::Slot;
 
 /// Streams that there are, as far as that is known.
 #[derive(Default)]
@@ -58,14 +57,13 @@ pub(super) fn check(
     if whole == Whole::No {
         alive.unsure.insert(lane.lane);
     }
-    let named = |slot: &Slot| format!("stream {} ({:?})", slot.id, slot.name);
     for (at, slot) in table.iter() {
+        let name = table.name(at);
+        let named = || format!("stream {} ({name:?})", slot.id);
         alive.streams.insert(slot.id, slot.tail);
         if whole == Whole::Yes {
-            let what = if slot.id.lane() != lane.lane
-                || lane_of(&slot.name, block.lanes) != lane.lane
-            {
-                Some(format!("{} is in the table of lane {}, not its own", named(slot), lane.lane))
+            let what = if slot.id.lane() != lane.lane || lane_of(name, block.lanes) != lane.lane {
+                Some(format!("{} is in the table of lane {}, not its own", named(), lane.lane))
             } else if slot.tail > slot.absorbed
                 && ledger.first(slot.id).is_none_or(|first| first > slot.absorbed)
             {
@@ -73,7 +71,7 @@ pub(super) fn check(
                 Some(format!(
                     "{} ends at {tail}, its home has bytes up to {absorbed}, and the log does not \
                      have those behind",
-                    named(slot)
+                    named()
                 ))
             } else {
                 None
@@ -92,7 +90,7 @@ pub(super) fn check(
         let (stream, end) = (slot.id, slot.absorbed);
         let extent = Extent { stream, start, end, region_crc: slot.region_crc };
         for fault in files.verify(extent)? {
-            let of = named(slot);
+            let of = named();
             let doubt = match whole {
                 Whole::Yes => "",
                 Whole::No => "; unless the damaged part of the log deletes it",

@@ -139,7 +139,7 @@ fn extend(table: &mut Table, at: SlotNo, effect: &Effect<'_>) -> Result<(), Open
             rare.closed_by = Some(closed_by);
         }
     }
-    if matches!(table.slot(at).config.expiry, Some(Expiry::Sliding { .. })) {
+    if matches!(table.config(at).expiry, Some(Expiry::Sliding { .. })) {
         touch(table, at, effect)?;
     }
     if let Some(sequence) = effect.fields.sequence {

@@ -58,7 +58,7 @@ impl Lane {
 
     /// When a stream's time is over, ms since 1970.
     fn ends_at(state: &State, at: SlotNo) -> Option<u64> {
-        match state.table.slot(at).config.expiry? {
+        match state.table.config(at).expiry? {
             Expiry::Absolute { at_ms } => Some(at_ms),
             Expiry::Sliding { ttl_ms } => {
                 let touched_ms = state.table.rare(at).map_or(0, |rare| rare.touched_ms);
@@ -87,9 +87,8 @@ impl Lane {
     /// Schedules every stream that has an expiry: once, when the lane is opened.
     pub(crate) fn schedule_all(&self) {
         let mut state = self.lock();
-        let with_expiry =
-            |(at, slot): (SlotNo, &crate::table::slot::Slot)| slot.config.expiry.map(|_| at);
-        let all: Vec<SlotNo> = state.table.iter().filter_map(with_expiry).collect();
+        let has_expiry = |at: &SlotNo| state.table.config(*at).expiry.is_some();
+        let all: Vec<SlotNo> = state.table.iter().map(|(at, _)| at).filter(has_expiry).collect();
         for at in all {
             Self::schedule_expiry(&mut state, at);
         }
@@ -103,7 +102,7 @@ impl Lane {
     pub fn touch(self: &Arc<Self>, name: &str) -> LogResult<()> {
         let mut state = self.lock();
         let at = self.visible(&state, name)?;
-        let Some(Expiry::Sliding { ttl_ms }) = state.table.slot(at).config.expiry else {
+        let Some(Expiry::Sliding { ttl_ms }) = state.table.config(at).expiry else {
             return Ok(());
         };
         state.check_healthy()?;

@@ -53,8 +53,8 @@ impl Lane {
         let mut from = 0;
         loop {
             let state = self.lock();
-            for (at, slot) in state.table.some(from..from + HELD) {
-                let name = &*slot.name;
+            for (at, _) in state.table.some(from..from + HELD) {
+                let name = state.table.name(at);
                 let is_wanted = name.starts_with(prefix)
                     && after.is_none_or(|after| name > after)
                     && (least.len() < limit || least.peek().is_some_and(|most| name < &**most));
@@ -90,7 +90,7 @@ impl Lane {
             };
             let mut last = None;
             for at in streams.take(HELD) {
-                let name = &*state.table.slot(at).name;
+                let name = state.table.name(at);
                 if !name.starts_with(prefix) || found.len() == limit {
                     return found;
                 }
@@ -100,7 +100,7 @@ impl Lane {
                 last = Some(at);
             }
             let Some(last) = last else { return found };
-            from = format!("{}\0", state.table.slot(last).name);
+            from = format!("{}\0", state.table.name(last));
         }
     }
 

@@ -61,7 +61,7 @@ impl Lane {
         let slot = state.table.slot(at);
         let is_closed = slot.flags.has(Flags::CLOSED);
         let parent = state.table.rare(at).and_then(|rare| rare.parent);
-        let is_same = *slot.config == *new.config
+        let is_same = **state.table.config(at) == *new.config
             && is_closed == (new.end == End::Close)
             && parent.is_some() == new.parent.is_some()
             && is_same_parent(parent);
@@ -128,7 +128,8 @@ impl Lane {
         self.check_payload(request.payload)?;
         let at = self.living(&mut state, request.name)?.ok_or(Rejection::NotFound)?;
         let slot = state.table.slot(at);
-        match decide::append(slot, state.table.rare(at), request)? {
+        let config = state.table.config(at);
+        match decide::append((slot, config), state.table.rare(at), request)? {
             Decision::Known { outcome, at, tail } => {
                 return Ok(Ticket::new(self, at, Appended { tail, outcome }));
             }
@@ -150,7 +151,7 @@ impl Lane {
                     seq: p.sequence,
                 }),
                 sequence: request.sequence,
-                touched_ms: self.use_of(&slot.config),
+                touched_ms: self.use_of(config),
                 ..Extensions::default()
             },
             payload: request.payload,
@@ -213,7 +214,7 @@ impl Lane {
             fork: parent.map(|p| ForkOf { source: p.stream, offset: p.offset }),
             tail: slot.durable,
             is_closed: slot.flags.has(Flags::CLOSED_VISIBLE),
-            config: Arc::clone(&slot.config),
+            config: Arc::clone(state.table.config(at)),
         })
     }
 

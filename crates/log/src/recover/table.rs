@@ -6,9 +6,8 @@ use highwater_disk::{Disk, DiskResult};
 
 use crate::catalog::{Catalog, TableReader};
 use crate::error::OpenError;
-use crate::format::{FormatError, LaneStart, Section, SectionKind, StoreId, Structure};
+use crate::format::{FormatError, LaneStart, Section, StoreId, Structure};
 use crate::ids::LaneId;
-use crate::lane::segment::to_usize;
 use crate::options::Options;
 use crate::table::Table;
 use crate::table::stored::Restorer;
@@ -76,9 +75,6 @@ impl<'a> Loader<'a> {
 
     /// Begins a partition: the one behind the last.
     pub fn begin(&mut self, part: &Part<'_>) {
-        let base = part.sections.iter().filter(|section| section.kind == SectionKind::Base);
-        let streams = base.map(|base| u64::from(base.entries)).sum();
-        self.table.reserve(to_usize(streams));
         self.table.partitions_mut().load(part.sections.to_vec());
     }
 

@@ -7,7 +7,7 @@ use super::rare::{ClosedBy, Rare};
 use super::slot::{Flags, Slot};
 use crate::error::Rejection;
 use crate::ids::{Lsn, Offset};
-use crate::request::{Append, AppendOutcome, End, Producer};
+use crate::request::{Append, AppendOutcome, Config, End, Producer};
 
 /// What is to be done about an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Decision {
 /// # Errors
 /// The [`Rejection`] that says what does not fit.
 pub fn append(
-    slot: &Slot,
+    (slot, config): (&Slot, &Config),
     rare: Option<&Rare>,
     request: &Append<'_>,
 ) -> Result<Decision, Rejection> {
@@ -46,9 +46,9 @@ pub fn append(
     }
     if let Some(asked) = request.content_type
         && !is_empty
-        && asked != slot.config.content_type
+        && asked != config.content_type
     {
-        return Err(Rejection::ContentType { stored: slot.config.content_type.clone() });
+        return Err(Rejection::ContentType { stored: config.content_type.clone() });
     }
     if let Some(producer) = &request.producer
         && let Some(known) = judge_producer(slot, rare, producer)?
@@ -132,13 +132,20 @@ fn judge_producer(
 mod tests {
     use super::*;
     use crate::ids::{LaneId, StreamId};
-    use crate::request::Config;
+    use crate::table::configs::ConfigNo;
     use crate::table::rare::ProducerState;
-    use std::sync::Arc;
 
     fn slot() -> Slot {
+        Slot::new(StreamId::new(LaneId(0), 1), ConfigNo::NONE)
+    }
+
+    fn append(
+        slot: &Slot,
+        rare: Option<&Rare>,
+        request: &Append<'_>,
+    ) -> Result<Decision, Rejection> {
         let config = Config { content_type: "text/plain".to_owned(), ..Config::default() };
-        Slot::new("s", StreamId::new(LaneId(0), 1), Arc::new(config))
+        super::append((slot, &config), rare, request)
     }
 
     fn rare(epoch: u64, sequence: u64) -> Rare {

@@ -1,34 +1,40 @@
 //! The streams of a lane, in memory: one compact slot each, and side tables for what few have.
 //!
-//! `slot` is what every stream has, `rare` what few have. `index` finds slots by name, `order` in
+//! `slot` is what every stream has, `slots` where they are; `names` and `configs` are what they refer
+//! to, `rare` what few have. `index` finds slots by name, `order` in
 //! the order of their names; `partitions` find them by number, range by range, and know of each
 //! range what its snapshot lacks; `stored` turns a stream into an entry of a snapshot and back;
 //! `files` says which snapshots are to go. Decisions about requests are made in `decide`, which
 //! reads and changes nothing.
 
+mod configs;
 pub mod decide;
 pub mod files;
 mod index;
+mod names;
 mod order;
 pub mod partition;
 pub mod partitions;
 pub mod rare;
 pub mod slot;
+mod slots;
 pub mod stored;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::format::Section;
 use crate::ids::{Lsn, StreamId};
 use crate::request::Config;
 
+use configs::{ConfigNo, Configs};
 use index::Index;
 use order::Order;
 use partition::Write;
 use partitions::Partitions;
 use rare::Rare;
 use slot::{Flags, Slot};
+use slots::Slots;
 
 /// Streams of a partition at most, unless the options say otherwise.
 pub const PARTITION_STREAMS: u32 = 2048;
@@ -40,8 +46,7 @@ pub struct SlotNo(pub u32);
 /// The streams of a lane.
 #[derive(Debug)]
 pub struct Table {
-    slots: Vec<Slot>,
-    free: Vec<SlotNo>,
+    slots: Slots,
     /// Absent while the table is being recovered: partitions are as of different moments, so that
     /// two streams may have a name until all records are replayed.
     names: Option<Index>,
@@ -49,8 +54,7 @@ pub struct Table {
     order: Option<Order>,
     partitions: Partitions,
     rare: HashMap<SlotNo, Box<Rare>>,
-    /// Configurations, shared by all streams that have the same.
-    configs: HashSet<Arc<Config>>,
+    configs: Configs,
     len: u64,
 }
 
@@ -69,13 +73,12 @@ impl Table {
     pub fn unnamed(partition_streams: u32) -> Self {
         let limit = usize::try_from(partition_streams).expect("u32 fits usize");
         Self {
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slots::default(),
             names: None,
             order: None,
             partitions: Partitions::new(limit),
             rare: HashMap::new(),
-            configs: HashSet::new(),
+            configs: Configs::default(),
             len: 0,
         }
     }
@@ -85,7 +88,7 @@ impl Table {
     /// # Errors
     /// Those two.
     pub fn index_names(&mut self) -> Result<(), (StreamId, StreamId)> {
-        let mut names = Index::with_capacity(self.slots.len() - self.free.len());
+        let mut names = Index::with_capacity(self.slots.used());
         for (at, slot) in self.iter() {
             let unique = names.insert(at, &self.slots);
             unique.map_err(|other| (self.slot(other).id, slot.id))?;
@@ -127,24 +130,34 @@ impl Table {
 
     /// Whether a slot is this stream's.
     pub fn is_at(&self, at: SlotNo, id: StreamId) -> bool {
-        let slot = self.slots.get(position(at));
+        let slot = self.slots.find(at);
         slot.is_some_and(|slot| slot.id == id && !slot.flags.has(Flags::VACANT))
     }
 
     /// Whether there is such a slot, with a stream.
     #[cfg(feature = "planted")]
     pub fn has(&self, at: SlotNo) -> bool {
-        self.slots.get(position(at)).is_some_and(|slot| !slot.flags.has(Flags::VACANT))
+        self.slots.find(at).is_some_and(|slot| !slot.flags.has(Flags::VACANT))
     }
 
     /// Gives a slot.
     pub fn slot(&self, at: SlotNo) -> &Slot {
-        &self.slots[position(at)]
+        self.slots.get(at)
     }
 
-    /// Gives a slot to change. Name and id stay as they are.
+    /// Gives a slot to change. The id stays as it is.
     pub fn slot_mut(&mut self, at: SlotNo) -> &mut Slot {
-        &mut self.slots[position(at)]
+        self.slots.get_mut(at)
+    }
+
+    /// Gives a stream's name.
+    pub fn name(&self, at: SlotNo) -> &str {
+        self.slots.name(at)
+    }
+
+    /// Gives a stream's configuration.
+    pub fn config(&self, at: SlotNo) -> &Arc<Config> {
+        self.configs.get(self.slot(at).config)
     }
 
     /// Gives what few streams have.
@@ -164,7 +177,7 @@ impl Table {
     /// Notes that no snapshot has a stream as it is: the next checkpoint writes it.
     #[inline]
     pub fn note_change(&mut self, at: SlotNo) {
-        let slot = &mut self.slots[position(at)];
+        let slot = self.slots.get_mut(at);
         if !slot.flags.has(Flags::CHANGED) {
             slot.flags.set(Flags::CHANGED);
             let number = slot.id.in_lane();
@@ -176,35 +189,24 @@ impl Table {
     pub fn note_written(&mut self, index: usize, write: Write, section: Section) {
         for (_, slot) in self.partitions.at(index).to_write(write) {
             if let Some(at) = slot {
-                self.slots[position(at)].flags.clear(Flags::CHANGED);
+                self.slots.get_mut(at).flags.clear(Flags::CHANGED);
             }
         }
         self.partitions.at_mut(index).written(write, section);
     }
 
-    /// Makes room for so many streams more.
-    pub fn reserve(&mut self, streams: usize) {
-        self.slots.reserve_exact(streams);
-    }
-
     /// Adds a stream. Neither its name nor its id may be there.
     pub fn insert(&mut self, name: &str, id: StreamId, config: &Config) -> SlotNo {
-        let config = self.intern(config);
-        let at = self.fill(Slot::new(name, id, config));
+        let config = self.configs.share(config);
+        let at = self.fill(name, Slot::new(id, config));
         self.slot_mut(at).flags.set(Flags::CHANGED);
         self.partitions.insert(id.in_lane(), at);
         at
     }
 
     /// Puts a slot in a free place, and indexes its name.
-    fn fill(&mut self, slot: Slot) -> SlotNo {
-        let at = if let Some(at) = self.free.pop() {
-            self.slots[position(at)] = slot;
-            at
-        } else {
-            self.slots.push(slot);
-            SlotNo(u32::try_from(self.slots.len() - 1).expect("max_streams fits u32"))
-        };
+    fn fill(&mut self, name: &str, slot: Slot) -> SlotNo {
+        let at = self.slots.fill(name, slot);
         if let Some(names) = &mut self.names {
             let unique = names.insert(at, &self.slots);
             assert_eq!(unique, Ok(()), "a name is one stream's");
@@ -232,16 +234,14 @@ impl Table {
             order.remove(at, &self.slots);
         }
         self.rare.remove(&at);
-        let config = std::mem::replace(&mut self.slots[position(at)], Slot::vacant()).config;
-        self.release(&config);
-        self.free.push(at);
+        let slot = self.slots.vacate(at);
+        self.configs.release(slot.config);
         self.len -= 1;
     }
 
     /// Every stream, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (SlotNo, &Slot)> {
-        let numbered = (0_u32..).map(SlotNo).zip(&self.slots);
-        numbered.filter(|(_, slot)| !slot.flags.has(Flags::VACANT))
+        self.slots.some(0..self.slots.len())
     }
 
     /// Places of slots, with streams or without.
@@ -251,10 +251,7 @@ impl Table {
 
     /// Streams in some of the slots, in no particular order.
     pub fn some(&self, slots: std::ops::Range<usize>) -> impl Iterator<Item = (SlotNo, &Slot)> {
-        let some = slots.start.min(self.slots.len())..slots.end.min(self.slots.len());
-        let first = u32::try_from(some.start).expect("slots are numbered in 32 bits");
-        let numbered = (first..).map(SlotNo).zip(&self.slots[some]);
-        numbered.filter(|(_, slot)| !slot.flags.has(Flags::VACANT))
+        self.slots.some(slots)
     }
 
     /// Puts a few more streams in the order of their names; gives whether all are.
@@ -271,23 +268,6 @@ impl Table {
     pub fn in_order(&self, from: &str) -> Option<impl Iterator<Item = SlotNo>> {
         let order = self.order.as_ref().filter(|order| order.is_whole(&self.slots))?;
         Some(order.from(from, &self.slots))
-    }
-
-    fn intern(&mut self, config: &Config) -> Arc<Config> {
-        if let Some(shared) = self.configs.get(config) {
-            return Arc::clone(shared);
-        }
-        let shared = Arc::new(config.clone());
-        self.configs.insert(Arc::clone(&shared));
-        shared
-    }
-
-    /// Drops the configuration of a slot that is gone, when no other stream has the same.
-    fn release(&mut self, config: &Arc<Config>) {
-        // The set, and the caller.
-        if Arc::strong_count(config) == 2 {
-            self.configs.remove(config);
-        }
     }
 }
 
@@ -309,19 +289,19 @@ mod tests {
     #[test]
     fn a_slot_stays_small() {
         // A million idle streams: slot, index entries and name have to fit 150 bytes each.
-        assert!(size_of::<Slot>() <= 88, "{}", size_of::<Slot>());
+        assert_eq!(size_of::<Slot>(), 64);
     }
 
     #[test]
-    fn equal_configurations_are_shared_and_dropped_with_their_last_stream() {
+    fn equal_configurations_are_shared_and_kept_as_long_as_a_stream_has_them() {
         let mut table = Table::default();
         let json = Config { content_type: "application/json".to_owned(), ..Config::default() };
         let (a, b) = (table.insert("a", id(1), &json), table.insert("b", id(2), &json));
-        assert!(Arc::ptr_eq(&table.slot(a).config, &table.slot(b).config));
+        assert!(Arc::ptr_eq(table.config(a), table.config(b)));
         table.remove(a);
-        assert_eq!(table.configs.len(), 1);
+        assert_eq!(**table.config(b), json);
         table.remove(b);
-        assert_eq!((table.configs.len(), table.len()), (0, 0));
+        assert_eq!(table.len(), 0);
     }
 
     proptest! {
@@ -351,7 +331,7 @@ mod tests {
             prop_assert_eq!(table.len(), model.len() as u64);
             for (name, id) in &model {
                 let at = table.by_name(name).unwrap();
-                prop_assert_eq!((table.slot(at).id, &*table.slot(at).name), (*id, name.as_str()));
+                prop_assert_eq!((table.slot(at).id, table.name(at)), (*id, name.as_str()));
                 prop_assert_eq!(table.by_id(*id), Some(at));
             }
             for id in gone {

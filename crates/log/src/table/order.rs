@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::slot::{Flags, Slot};
+use super::slot::Flags;
+use super::slots::Slots;
 use super::{SlotNo, position};
 
 /// Slots in a chunk at most; it is split when it has more.
@@ -24,12 +25,12 @@ pub struct Order {
 
 impl Order {
     /// Takes in a few more slots; gives whether it has all.
-    pub fn cover(&mut self, slots: &[Slot], most: usize) -> bool {
+    pub fn cover(&mut self, slots: &Slots, most: usize) -> bool {
         let until = slots.len().min(self.covered + most);
         while self.covered < until {
             let at = SlotNo(u32::try_from(self.covered).expect("slots are numbered in 32 bits"));
             self.covered += 1;
-            if !slots[position(at)].flags.has(Flags::VACANT) {
+            if !slots.get(at).flags.has(Flags::VACANT) {
                 self.add(at, slots);
             }
         }
@@ -37,12 +38,12 @@ impl Order {
     }
 
     /// Whether it has all.
-    pub fn is_whole(&self, slots: &[Slot]) -> bool {
+    pub fn is_whole(&self, slots: &Slots) -> bool {
         self.covered == slots.len()
     }
 
     /// A slot has got a name.
-    pub fn insert(&mut self, at: SlotNo, slots: &[Slot]) {
+    pub fn insert(&mut self, at: SlotNo, slots: &Slots) {
         // The one behind those that it has comes next; others later.
         if position(at) == self.covered {
             self.covered += 1;
@@ -53,7 +54,7 @@ impl Order {
     }
 
     /// A slot is about to lose its name.
-    pub fn remove(&mut self, at: SlotNo, slots: &[Slot]) {
+    pub fn remove(&mut self, at: SlotNo, slots: &Slots) {
         if position(at) >= self.covered {
             return;
         }
@@ -69,7 +70,7 @@ impl Order {
     }
 
     /// Slots from a name on, in order.
-    pub fn from<'a>(&'a self, from: &str, slots: &[Slot]) -> impl Iterator<Item = SlotNo> + 'a {
+    pub fn from<'a>(&'a self, from: &str, slots: &Slots) -> impl Iterator<Item = SlotNo> + 'a {
         let (behind, chunk) = match self.chunks.range::<str, _>(up_to(from)).next_back() {
             Some((first, chunk)) => {
                 (Bound::Excluded(&**first), &chunk[place(chunk, from, slots)..])
@@ -80,7 +81,7 @@ impl Order {
         chunk.iter().chain(behind.flat_map(|(_, chunk)| chunk)).copied()
     }
 
-    fn add(&mut self, at: SlotNo, slots: &[Slot]) {
+    fn add(&mut self, at: SlotNo, slots: &Slots) {
         let name = name(at, slots);
         let Some((_, chunk)) = self.chunks.range_mut::<str, _>(up_to(name)).next_back() else {
             // The chunk of whatever comes before the first name of the others.
@@ -109,7 +110,7 @@ impl Order {
 }
 
 /// Where in a chunk the first name stands that is not smaller.
-fn place(chunk: &[SlotNo], wanted: &str, slots: &[Slot]) -> usize {
+fn place(chunk: &[SlotNo], wanted: &str, slots: &Slots) -> usize {
     chunk.partition_point(|at| name(*at, slots) < wanted)
 }
 
@@ -117,8 +118,8 @@ fn up_to(name: &str) -> (Bound<&str>, Bound<&str>) {
     (Bound::Unbounded, Bound::Included(name))
 }
 
-fn name(at: SlotNo, slots: &[Slot]) -> &str {
-    &slots[position(at)].name
+fn name(at: SlotNo, slots: &Slots) -> &str {
+    slots.name(at)
 }
 
 #[cfg(test)]
@@ -130,13 +131,14 @@ mod tests {
 
     use super::*;
     use crate::ids::{LaneId, StreamId};
-    use std::sync::Arc;
+    use crate::table::configs::ConfigNo;
+    use crate::table::slot::Slot;
 
-    fn slot(name: &str, number: u64) -> Slot {
-        Slot::new(name, StreamId::new(LaneId(0), number), Arc::default())
+    fn fill(slots: &mut Slots, name: &str, number: u64) -> SlotNo {
+        slots.fill(name, Slot::new(StreamId::new(LaneId(0), number), ConfigNo::NONE))
     }
 
-    fn names(order: &Order, from: &str, slots: &[Slot]) -> Vec<String> {
+    fn names(order: &Order, from: &str, slots: &Slots) -> Vec<String> {
         order.from(from, slots).map(|at| name(at, slots).to_owned()).collect()
     }
 
@@ -147,8 +149,7 @@ mod tests {
             steps in prop::collection::vec((0..5_u8, 0..3000_u32), 1..3000),
             begin in 0..2000_usize,
         ) {
-            let mut slots: Vec<Slot> = Vec::new();
-            let (mut free, mut model) = (Vec::new(), BTreeMap::new());
+            let (mut slots, mut model) = (Slots::default(), BTreeMap::new());
             let mut order = None;
             for (index, (what, number)) in steps.iter().enumerate() {
                 if index == begin {
@@ -157,12 +158,7 @@ mod tests {
                 let key = format!("{number:04}");
                 match (what, model.get(&key).copied()) {
                     (0..=2, None) => {
-                        let at = free.pop().unwrap_or(SlotNo(u32::try_from(slots.len()).unwrap()));
-                        let new = slot(&key, u64::from(*number));
-                        match slots.get_mut(position(at)) {
-                            Some(old) => *old = new,
-                            None => slots.push(new),
-                        }
+                        let at = fill(&mut slots, &key, u64::from(*number));
                         if let Some(order) = &mut order {
                             order.insert(at, &slots);
                         }
@@ -172,8 +168,7 @@ mod tests {
                         if let Some(order) = &mut order {
                             order.remove(at, &slots);
                         }
-                        slots[position(at)] = Slot::vacant();
-                        free.push(at);
+                        slots.vacate(at);
                         model.remove(&key);
                     }
                     (4, _) => {
@@ -198,9 +193,11 @@ mod tests {
 
     #[test]
     fn names_that_rise_fill_their_chunks_and_names_that_fall_fill_half_of_them() {
-        let name = |n: u64| slot(&format!("{n:05}"), n);
-        let rising: Vec<Slot> = (0..10_000).map(name).collect();
-        let falling: Vec<Slot> = (0..10_000).rev().map(name).collect();
+        let (mut rising, mut falling) = (Slots::default(), Slots::default());
+        for n in 0..10_000 {
+            fill(&mut rising, &format!("{n:05}"), n);
+            fill(&mut falling, &format!("{:05}", 10_000 - n), n);
+        }
         for (slots, each) in [(rising, CHUNK), (falling, CHUNK / 2)] {
             let mut order = Order::default();
             while !order.cover(&slots, 1000) {}
@@ -210,9 +207,16 @@ mod tests {
     }
 
     /// Names of a million streams, in a fixed disorder.
-    fn million() -> Vec<Slot> {
-        let shuffled = (0..1_000_000_u64).map(|n| n * 611_953 % 1_000_003);
-        shuffled.map(|n| slot(&format!("tenant/{:04}/stream/{n:07}", n % 977), n)).collect()
+    fn million() -> Slots {
+        let mut slots = Slots::default();
+        for n in (0..1_000_000_u64).map(|n| n * 611_953 % 1_000_003) {
+            fill(&mut slots, &format!("tenant/{:04}/stream/{n:07}", n % 977), n);
+        }
+        slots
+    }
+
+    fn all(slots: &Slots) -> impl Iterator<Item = (SlotNo, &str)> {
+        slots.some(0..slots.len()).map(|(at, _)| (at, slots.name(at)))
     }
 
     #[test]
@@ -243,19 +247,19 @@ mod tests {
         println!("order: {} us per page of 1000", begun.elapsed().as_micros() / pages);
         let begun = Instant::now();
         let mut map = BTreeMap::new();
-        for (slot, at) in slots.iter().zip(0..) {
-            map.insert(slot.name.clone(), SlotNo(at));
+        for (at, name) in all(&slots) {
+            map.insert(name.to_owned(), at);
         }
         println!("map with the names: {} ns per name", begun.elapsed().as_nanos() / 1_000_000);
         let begun = Instant::now();
-        let mut found: Vec<&str> = slots.iter().map(|slot| &*slot.name).collect();
+        let mut found: Vec<&str> = all(&slots).map(|(_, name)| name).collect();
         found.sort_unstable();
         println!("scan and sort: {} ms per page", begun.elapsed().as_millis());
         let begun = Instant::now();
         let mut least = std::collections::BinaryHeap::new();
-        for slot in &slots {
-            if least.len() < 1000 || least.peek().is_some_and(|most| &*slot.name < *most) {
-                least.push(&*slot.name);
+        for (_, name) in all(&slots) {
+            if least.len() < 1000 || least.peek().is_some_and(|most| name < *most) {
+                least.push(name);
                 if least.len() > 1000 {
                     least.pop();
                 }

@@ -1,9 +1,8 @@
 //! What every stream has in memory.
 
-use std::sync::Arc;
-
+use super::configs::ConfigNo;
+use super::names::NameAt;
 use crate::ids::{Lsn, Offset, StreamId};
-use crate::request::Config;
 
 /// Bits of a stream's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,15 +47,12 @@ impl Flags {
     }
 }
 
-/// One stream.
+/// One stream, in one line of the processor's cache.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub struct Slot {
-    /// Its name.
-    pub name: Box<str>,
     /// Its number.
     pub id: StreamId,
-    /// Its configuration, shared.
-    pub config: Arc<Config>,
     /// Behind the last staged byte.
     pub tail: Offset,
     /// Behind the last durable byte: what readers see.
@@ -67,6 +63,10 @@ pub struct Slot {
     pub last: Option<Position>,
     /// Its last durable record: where readers begin to walk back.
     pub last_durable: Option<Position>,
+    /// Its name.
+    pub(super) name: NameAt,
+    /// Its configuration.
+    pub(super) config: ConfigNo,
     /// Running checksum of the last, unfinished region of its home.
     pub region_crc: u32,
     /// State.
@@ -94,10 +94,10 @@ impl Position {
 
 impl Slot {
     /// Makes an empty stream.
-    pub fn new(name: &str, id: StreamId, config: Arc<Config>) -> Self {
+    pub fn new(id: StreamId, config: ConfigNo) -> Self {
         Self {
-            name: name.into(),
             id,
+            name: NameAt::NONE,
             config,
             tail: Offset(0),
             durable: Offset(0),
@@ -111,7 +111,7 @@ impl Slot {
 
     /// Makes no stream.
     pub fn vacant() -> Self {
-        let mut slot = Self::new("", StreamId(0), Arc::default());
+        let mut slot = Self::new(StreamId(0), ConfigNo::NONE);
         slot.flags.set(Flags::VACANT);
         slot
     }

@@ -1,10 +1,8 @@
 //! A stream as an entry of a snapshot, and back.
 
-use std::sync::Arc;
-
 use super::rare::{ClosedBy, Parent, ProducerState};
 use super::slot::{Flags, Slot};
-use super::{SlotNo, Table};
+use super::{ConfigNo, SlotNo, Table};
 use crate::format::snapshot::EntryFlags;
 use crate::format::{Entry, ForkParent, FormatError, Producer, Structure};
 use crate::ids::{Lsn, StreamId};
@@ -20,7 +18,7 @@ pub fn entry(table: &Table, at: SlotNo) -> Entry<'_> {
     if slot.flags.has(Flags::SOFT_DELETED) {
         flags = flags | EntryFlags::SOFT_DELETED;
     }
-    let config = &slot.config;
+    let config = table.config(at);
     let parent = rare.and_then(|rare| rare.parent);
     let mut by_use: Vec<_> = rare.into_iter().flat_map(|rare| &rare.producers).collect();
     by_use.sort_by_key(|(_, state)| state.at);
@@ -38,7 +36,7 @@ pub fn entry(table: &Table, at: SlotNo) -> Entry<'_> {
         tail: slot.tail,
         region_crc: slot.region_crc,
         last_touched_ms: rare.map_or(0, |rare| rare.touched_ms),
-        name: Some(&slot.name),
+        name: Some(table.name(at)),
         content_type: Some(config.content_type.as_str()).filter(|text| !text.is_empty()),
         expiry: config.expiry,
         fork_parent: parent.map(|p| ForkParent { stream: p.stream, offset: p.offset }),
@@ -95,26 +93,28 @@ impl Restorer {
         }
         let name = entry.name.ok_or_else(|| misfit("name"))?;
         let config = self.config(table, entry);
-        let at = table.fill(slot(entry, name, config));
+        let at = table.fill(name, slot(entry, config));
         table.partitions.of_mut(number).restore(number, at, level);
         self.last = Some(at);
         restore_rare(table, at, entry).ok_or_else(|| misfit("producer"))
     }
 
-    fn config(&self, table: &mut Table, entry: &Entry<'_>) -> Arc<Config> {
+    fn config(&self, table: &mut Table, entry: &Entry<'_>) -> ConfigNo {
         let content_type = entry.content_type.unwrap_or_default();
         let metadata = entry.metadata.unwrap_or_default();
         let last = self.last.map(|last| table.slot(last));
-        let is_same = |slot: &&Slot| {
-            !slot.flags.has(Flags::VACANT)
-                && slot.config.content_type == content_type
-                && slot.config.expiry == entry.expiry
-                && slot.config.metadata == metadata
+        let last = last.filter(|slot| !slot.flags.has(Flags::VACANT)).map(|slot| slot.config);
+        let is_same = |number: &ConfigNo| {
+            let config = table.configs.get(*number);
+            config.content_type == content_type
+                && config.expiry == entry.expiry
+                && config.metadata == metadata
         };
-        if let Some(slot) = last.filter(is_same) {
-            return Arc::clone(&slot.config);
+        if let Some(number) = last.filter(is_same) {
+            table.configs.share_again(number);
+            return number;
         }
-        table.intern(&Config {
+        table.configs.share(&Config {
             content_type: content_type.to_owned(),
             expiry: entry.expiry,
             metadata: metadata.to_vec(),
@@ -122,8 +122,8 @@ impl Restorer {
     }
 }
 
-fn slot(entry: &Entry<'_>, name: &str, config: Arc<Config>) -> Slot {
-    let mut slot = Slot::new(name, entry.stream, config);
+fn slot(entry: &Entry<'_>, config: ConfigNo) -> Slot {
+    let mut slot = Slot::new(entry.stream, config);
     (slot.tail, slot.durable, slot.absorbed) = (entry.tail, entry.tail, entry.absorbed);
     slot.region_crc = entry.region_crc;
     slot.flags.set(Flags::VISIBLE);

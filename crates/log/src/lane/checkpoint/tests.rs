@@ -287,7 +287,7 @@ impl Bench {
             let absorbed = self.absorbed.get(&id).copied().unwrap_or((start, 0));
             (expected.absorbed, expected.region_crc) = absorbed;
             assert_eq!(entry(&recovered, found), expected);
-            assert_eq!(recovered.by_name(&self.table.slot(at).name), Some(found));
+            assert_eq!(recovered.by_name(self.table.name(at)), Some(found));
         }
         recovered
     }
