@@ -1,18 +1,19 @@
 //! How streams end when the log is full, fails, or loses power meanwhile.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Wake;
 use std::time::Duration;
 
 use highwater_disk::sim::{CrashMode, Fault, OperationKind, SimClock, SimDisk, SimOptions};
-use highwater_log::Log;
 use highwater_log::error::{LogError, Rejection};
 use highwater_log::ids::Offset;
 use highwater_log::lane::waiters::Waiter;
 use highwater_log::options::{Durability, Options};
 use highwater_log::request::{Config, Create, End, Expiry, Fork};
+use highwater_log::{Driver, Log};
 
+use crate::hooked::{Hooked, Moment};
 use crate::support::*;
 
 #[derive(Default)]
@@ -261,6 +262,60 @@ fn a_source_without_barriers_is_there_whenever_its_deleted_fork_comes_back() {
         let log = open(&disk.crash(), &options).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         if log.info(name).is_some() {
             assert_eq!(read_all(&log, name).unwrap(), b"shared", "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_delete_amid_a_checkpoints_barrier_loses_its_bytes_only_behind_a_barrier_of_its_own() {
+    // I1, I5: no barrier of the log covers the second delete when the home could be rid of its
+    // bytes.
+    let sim = SimDisk::new(SimOptions::seeded(63));
+    let log: Arc<OnceLock<Weak<Log>>> = Arc::default();
+    let is_armed = Arc::new(AtomicBool::new(false));
+    let lost = Arc::new(Mutex::new(Vec::new()));
+    let hook = {
+        let (sim, log, is_armed) = (sim.clone(), Arc::clone(&log), Arc::clone(&is_armed));
+        let lost = Arc::clone(&lost);
+        move |moment, kind, path: &str| {
+            let is_barrier = kind == OperationKind::SyncData && path.starts_with("wal");
+            if (moment, is_barrier) == (Moment::After, true)
+                && is_armed.swap(false, Ordering::SeqCst)
+            {
+                let log = log.get().and_then(Weak::upgrade).unwrap();
+                log.delete("late").unwrap().wait().unwrap();
+            }
+            if (moment, kind) == (Moment::After, OperationKind::Remove)
+                && path.starts_with("streams")
+            {
+                lost.lock().unwrap().push(sim.fork());
+            }
+        }
+    };
+    let options = Options { durability: Durability::Memory, ..small() };
+    let disk = Arc::new(Hooked::new(&sim, hook));
+    let machine = machine(disk, &SimClock::new(), 7);
+    let opened = Arc::new(Log::open(machine, &options, Driver::Caller).unwrap());
+    log.set(Arc::downgrade(&opened)).unwrap();
+    for name in ["early", "late"] {
+        create(&opened, name).unwrap().wait().unwrap();
+        append(&opened, name, &[7; 5000]).unwrap().wait().unwrap();
+    }
+    opened.checkpoint().unwrap();
+    opened.delete("early").unwrap().wait().unwrap();
+    is_armed.store(true, Ordering::SeqCst);
+    opened.checkpoint().unwrap();
+    assert!(!is_armed.load(Ordering::SeqCst), "a barrier of the log came first");
+    assert_eq!(opened.list("", None, 9), [""; 0]);
+    let moments = std::mem::take(&mut *lost.lock().unwrap());
+    assert!(moments.len() >= 2, "both are gone from the home in the end");
+    for moment in moments {
+        // Names survive, what no barrier of a file has covered does not.
+        let is_name: Vec<bool> =
+            moment.pending().iter().map(|change| !change.starts_with("file ")).collect();
+        let log = open(&moment.crash_with(|change| is_name[change]), &options).unwrap();
+        for name in log.list("", None, 9) {
+            assert_eq!(read_all(&log, &name).unwrap(), [7; 5000], "{name}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod crash;
 mod ends;
 mod formats;
 mod homes;
+mod hooked;
 mod lifetimes;
 mod limits;
 mod lists;

@@ -9,10 +9,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use highwater_disk::sim::{Fault, OperationKind, SimClock, SimDisk, SimRng};
-use highwater_disk::{Access, Disk, DiskResult, Entry, File, Lock, PathStr, Rng};
+use highwater_disk::{Disk, Rng};
 use highwater_log::error::LogError;
 use highwater_log::{Driver, Log, Machine};
 
+use super::hooked::{Hooked, Moment};
 use super::support::{append, create, disk, read_all, small};
 
 fn open_with(disk: Arc<dyn Disk>, driver: Driver) -> Log {
@@ -135,90 +136,16 @@ fn a_task_that_is_polled_again_and_again_is_remembered_once_and_done_in_the_end(
     assert_eq!(polls, 1001);
 }
 
-/// A disk that panics at the first barrier of a segment once it is armed.
-#[derive(Debug, Clone)]
-struct Panicking {
-    inner: SimDisk,
-    is_armed: Arc<AtomicBool>,
-}
-
-#[derive(Debug)]
-struct PanickingFile {
-    inner: Arc<dyn File>,
-    is_armed: Arc<AtomicBool>,
-}
-
-impl Panicking {
-    fn wrap(&self, file: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(PanickingFile { inner: file, is_armed: Arc::clone(&self.is_armed) })
-    }
-}
-
-impl Disk for Panicking {
-    fn create(&self, path: &PathStr, access: Access) -> DiskResult<Arc<dyn File>> {
-        Ok(self.wrap(self.inner.create(path, access)?))
-    }
-    fn open(&self, path: &PathStr, access: Access) -> DiskResult<Arc<dyn File>> {
-        Ok(self.wrap(self.inner.open(path, access)?))
-    }
-    fn create_dir(&self, path: &PathStr) -> DiskResult<()> {
-        self.inner.create_dir(path)
-    }
-    fn list(&self, path: &PathStr) -> DiskResult<Vec<Entry>> {
-        self.inner.list(path)
-    }
-    fn rename(&self, from: &PathStr, to: &PathStr) -> DiskResult<()> {
-        self.inner.rename(from, to)
-    }
-    fn remove(&self, path: &PathStr) -> DiskResult<()> {
-        self.inner.remove(path)
-    }
-    fn sync_dir(&self, path: &PathStr) -> DiskResult<()> {
-        self.inner.sync_dir(path)
-    }
-    fn sync_all(&self, path: &PathStr) -> DiskResult<()> {
-        self.inner.sync_all(path)
-    }
-    fn lock(&self) -> DiskResult<Box<dyn Lock>> {
-        self.inner.lock()
-    }
-    fn free_bytes(&self) -> DiskResult<u64> {
-        self.inner.free_bytes()
-    }
-}
-
-impl File for PanickingFile {
-    fn access(&self) -> Access {
-        self.inner.access()
-    }
-    fn write_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
-        assert!(!self.is_armed.swap(false, Ordering::SeqCst), "armed");
-        self.inner.write_at(bytes, offset)
-    }
-    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
-        self.inner.write_durable_at(bytes, offset)
-    }
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> DiskResult<()> {
-        self.inner.read_at(bytes, offset)
-    }
-    fn sync_data(&self) -> DiskResult<()> {
-        self.inner.sync_data()
-    }
-    fn allocate(&self, len: u64) -> DiskResult<()> {
-        self.inner.allocate(len)
-    }
-    fn len(&self) -> DiskResult<u64> {
-        self.inner.len()
-    }
-    fn truncate(&self, len: u64) -> DiskResult<()> {
-        self.inner.truncate(len)
-    }
-}
-
 #[test]
 fn a_commit_that_panics_turns_the_lane_down_and_leaves_nobody_waiting() {
     let is_armed = Arc::new(AtomicBool::new(false));
-    let disk = Panicking { inner: disk(4), is_armed: Arc::clone(&is_armed) };
+    let armed = Arc::clone(&is_armed);
+    let disk = Hooked::new(&disk(4), move |moment, kind, path| {
+        // Of the active segment: other files are made meanwhile.
+        let is_commit =
+            (moment, kind) == (Moment::Before, OperationKind::WriteAt) && path == "wal/0/0.seg";
+        assert!(!(is_commit && armed.swap(false, Ordering::SeqCst)), "armed");
+    });
     let log = open_with(Arc::new(disk), Driver::Threads);
     create(&log, "a").unwrap().wait().unwrap();
     let tickets: Vec<_> = (0..8).map(|_| append(&log, "a", b"x").unwrap()).collect();

@@ -236,19 +236,25 @@ impl Lane {
     /// disk has no room for the rest. Replay finds the record of their end, or the table is
     /// without them.
     fn remove_dead(&self, home: &dyn Home) -> LogResult<()> {
-        if self.lock().dead.is_empty() {
+        // Whoever dies from here on waits for the next time: the barrier is not for them.
+        let mut dead = std::mem::take(&mut self.lock().dead);
+        if dead.is_empty() {
             return Ok(());
         }
+        let removed = self.remove_from(home, &mut dead);
+        self.lock().dead.append(&mut dead);
+        removed
+    }
+
+    /// Removes streams from the home, one after the other, behind a barrier of their end.
+    fn remove_from(&self, home: &dyn Home, dead: &mut Vec<StreamId>) -> LogResult<()> {
         // I5: a power cut must not bring back a stream whose bytes are gone.
         if !planted!(self.options, DeadTooEarly) {
             self.sync_segments()?;
         }
-        let dead = std::mem::take(&mut self.lock().dead);
-        for (at, stream) in dead.iter().enumerate() {
-            if let Err(error) = home.remove(*stream) {
-                self.lock().dead.extend(&dead[at..]);
-                return Err(error.into());
-            }
+        while let Some(stream) = dead.last() {
+            home.remove(*stream)?;
+            dead.pop();
         }
         Ok(())
     }
