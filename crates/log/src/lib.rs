@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod options;
 mod recover;
 pub mod request;
+mod supplier;
 mod table;
 pub mod write_path;
 

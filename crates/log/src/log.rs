@@ -18,6 +18,7 @@ use crate::metrics::LaneMetrics;
 use crate::options::Options;
 use crate::recover::{lane_of, open_lane, open_store};
 use crate::request::{Append, Appended, Create, CreateOutcome, Created, Fork, Info};
+use crate::supplier::Supplier;
 use crate::write_path::Chosen;
 
 /// Who drives the lanes.
@@ -47,8 +48,8 @@ pub struct Log {
     home: Arc<dyn Home>,
     catalog: Arc<Catalog>,
     maintenance: Arc<Maintenance>,
-    /// Where no thread of the log's own has it.
-    keeper: Option<Mutex<Keeper>>,
+    /// Where no threads of the log's own have them.
+    by_hand: Option<Mutex<(Supplier, Keeper)>>,
     threads: Vec<JoinHandle<()>>,
     // Released after the threads have ended.
     _lock: Box<dyn Lock>,
@@ -106,22 +107,25 @@ impl Log {
             images,
             asked: Arc::clone(&maintenance),
         };
+        let asked = Arc::clone(&maintenance);
+        let supplier = Supplier::new(&lanes, Arc::clone(&kept.clock), asked);
         let keeper = Keeper::new(kept, options);
         let mut log =
-            Self { lanes, home, catalog, maintenance, keeper: None, threads, _lock: lock };
+            Self { lanes, home, catalog, maintenance, by_hand: None, threads, _lock: lock };
         match driver {
-            Driver::Threads => log.start_threads(keeper)?,
-            Driver::Caller => log.keeper = Some(Mutex::new(keeper)),
+            Driver::Threads => log.start_threads(supplier, keeper)?,
+            Driver::Caller => log.by_hand = Some(Mutex::new((supplier, keeper))),
         }
         Ok(log)
     }
 
-    fn start_threads(&mut self, keeper: Keeper) -> Result<(), OpenError> {
+    fn start_threads(&mut self, supplier: Supplier, keeper: Keeper) -> Result<(), OpenError> {
         for lane in self.lanes.clone() {
             self.start(format!("commit-{}", lane.id()), move || lane.run_committer())?;
         }
         keeper.begin();
         self.maintenance.ask();
+        self.start("files".to_owned(), move || supplier.run())?;
         self.start("checkpoint".to_owned(), move || keeper.run())
     }
 
@@ -261,8 +265,10 @@ impl Log {
     /// Looks after files, checkpoints and memory once, as far as anything is due. For
     /// [`Driver::Caller`].
     pub fn maintain(&self) {
-        if let Some(keeper) = &self.keeper {
-            keeper.lock().expect("nobody panics with this lock held").look();
+        if let Some(by_hand) = &self.by_hand {
+            let mut both = by_hand.lock().expect("nobody panics with this lock held");
+            both.0.look();
+            both.1.look();
         }
     }
 

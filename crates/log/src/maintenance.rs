@@ -1,4 +1,5 @@
-//! What keeps lanes supplied with files and moves bytes home: one keeper for the whole log.
+//! What moves bytes home: one keeper for the whole log. Files are `supplier`'s, by a thread of its
+//! own: a checkpoint may take longer than a segment lasts.
 //!
 //! A checkpoint of a lane is due when its segments have grown past a threshold, when an interval is
 //! over, or when all lanes' images take too much memory. Lanes differ in threshold and in the
@@ -23,7 +24,8 @@ use crate::log::tend;
 use crate::options::Options;
 
 /// Shortest and longest time from a failure that passes to the next try.
-const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+pub(crate) const RETRY: (Duration, Duration) =
+    (Duration::from_millis(200), Duration::from_secs(10));
 
 /// Asks for maintenance, and for its end.
 #[derive(Debug, Default)]
@@ -36,21 +38,43 @@ pub(crate) struct Maintenance {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Asked {
-    work: bool,
+    checkpoints: bool,
+    files: bool,
     end: bool,
+}
+
+/// Who waits to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Worker {
+    /// Who runs checkpoints.
+    Keeper,
+    /// Who makes files ready.
+    Supplier,
+}
+
+impl Asked {
+    fn of(&mut self, worker: Worker) -> &mut bool {
+        match worker {
+            Worker::Keeper => &mut self.checkpoints,
+            Worker::Supplier => &mut self.files,
+        }
+    }
 }
 
 impl Maintenance {
     /// Asks for a look at all lanes soon.
     pub fn ask(&self) {
-        self.lock().work = true;
-        self.changed.notify_one();
+        {
+            let mut asked = self.lock();
+            (asked.checkpoints, asked.files) = (true, true);
+        }
+        self.changed.notify_all();
     }
 
-    /// Asks the thread to end.
+    /// Asks the threads to end.
     pub fn end(&self) {
         self.lock().end = true;
-        self.changed.notify_one();
+        self.changed.notify_all();
     }
 
     /// Waits until no other checkpoint is under way: two of a lane would absorb the same bytes, and
@@ -61,14 +85,14 @@ impl Maintenance {
     }
 
     /// Waits until asked, or for a while; gives false at the end.
-    fn wait(&self, longest: Duration) -> bool {
+    pub fn wait(&self, worker: Worker, longest: Duration) -> bool {
         let asked = self.lock();
-        let idle = |asked: &mut Asked| !asked.work && !asked.end;
+        let idle = |asked: &mut Asked| !*asked.of(worker) && !asked.end;
         let (mut asked, _) = self
             .changed
             .wait_timeout_while(asked, longest, idle)
             .expect("nobody panics with this lock held");
-        asked.work = false;
+        *asked.of(worker) = false;
         !asked.end
     }
 
@@ -138,8 +162,6 @@ struct Pace {
     not_before: Duration,
     /// Failures one after the other.
     failures: u32,
-    /// No file is made ahead before this, after a failure.
-    files_not_before: Duration,
 }
 
 /// What a keeper stands on.
@@ -187,7 +209,7 @@ impl Keeper {
     pub fn run(mut self) {
         let (lanes, asked) = (self.lanes.clone(), Arc::clone(&self.asked));
         let ended = catch_unwind(AssertUnwindSafe(|| {
-            while asked.wait(self.next_look) {
+            while asked.wait(Worker::Keeper, self.next_look) {
                 self.look();
             }
         }));
@@ -208,7 +230,6 @@ impl Keeper {
         tend(&self.lanes);
         for at in 0..self.lanes.len() {
             self.lanes[at].count_images();
-            self.prepare_files(at);
             if self.is_due(at) {
                 self.checkpoint(at);
             }
@@ -217,18 +238,6 @@ impl Keeper {
         let now = self.clock.monotonic();
         let due = self.paces.iter().map(Pace::wakes_at).min().unwrap_or(Duration::MAX);
         self.next_look = due.saturating_sub(now).max(RETRY.0);
-    }
-
-    fn prepare_files(&mut self, at: usize) {
-        let now = self.clock.monotonic();
-        let pace = &mut self.paces[at];
-        if now < pace.files_not_before {
-            return;
-        }
-        // Whoever needs a file that could not be made gets the error.
-        if self.lanes[at].prepare_files().is_err() {
-            pace.files_not_before = now.saturating_add(RETRY.0);
-        }
     }
 
     fn is_due(&mut self, at: usize) -> bool {
@@ -290,7 +299,6 @@ impl Pace {
             next: now.saturating_add(share.saturating_mul(number + 1)),
             not_before: Duration::ZERO,
             failures: 0,
-            files_not_before: Duration::ZERO,
         }
     }
 

@@ -1,15 +1,25 @@
 //! A buffer that one writer fills from the front while any number of readers look at the part that
 //! is published: what is published never changes again.
+//!
+//! Its memory is the kernel's own zeros, mapped page by page where it is touched. An allocator that
+//! is asked for zeros on a page's boundary writes them all at once: tens of milliseconds for a large
+//! buffer.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
+use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+/// Bytes of the smallest page that a kernel maps: the alignment that is had for nothing.
+const PAGE_BYTES: usize = 4096;
+
 /// The memory that writer and readers share.
 struct Shared {
     start: NonNull<u8>,
-    layout: Layout,
+    len: usize,
     /// Bytes from the start that readers may see, and that the writer never touches again.
     published: AtomicUsize,
 }
@@ -22,8 +32,9 @@ unsafe impl Sync for Shared {}
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: allocated in `PublishedWriter::new` with this layout, and freed nowhere else.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        // SAFETY: mapped in `PublishedWriter::new` with this length, and unmapped nowhere else.
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast::<c_void>(), self.len) };
+        unmapped.expect("what was mapped as a whole can be unmapped as a whole");
     }
 }
 
@@ -40,17 +51,21 @@ pub struct PublishedReader {
 }
 
 impl PublishedWriter {
-    /// Allocates `len` zero bytes aligned to `align`; memory is used only where it is touched.
+    /// Maps `len` zero bytes aligned to `align`; memory is used only where it is touched.
     ///
     /// # Panics
-    /// When `len` is zero, or `align` is not a power of two.
+    /// When `len` is zero, or `align` is not a power of two up to 4096.
     pub fn new(len: usize, align: usize) -> Self {
         assert!(len > 0, "a published buffer holds at least one byte");
-        let layout = Layout::from_size_align(len, align).expect("alignment is a power of two");
-        // SAFETY: the layout's size is not zero, asserted above.
-        let raw = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(raw) else { handle_alloc_error(layout) };
-        let shared = Shared { start, layout, published: AtomicUsize::new(0) };
+        assert!(align.is_power_of_two() && align <= PAGE_BYTES, "pages align to 4096, not {align}");
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping at a place of the kernel's choice replaces no other.
+        let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), len, protection, flags) };
+        let start = mapped.ok().and_then(|start| NonNull::new(start.cast::<u8>()));
+        let Some(start) = start else {
+            handle_alloc_error(Layout::from_size_align(len, align).expect("checked above"))
+        };
+        let shared = Shared { start, len, published: AtomicUsize::new(0) };
         Self { shared: Arc::new(shared), published: 0 }
     }
 
@@ -61,7 +76,7 @@ impl PublishedWriter {
 
     /// Bytes in all.
     pub fn capacity(&self) -> usize {
-        self.shared.layout.size()
+        self.shared.len
     }
 
     /// Gives everything that is not published, to be written.
@@ -172,6 +187,24 @@ mod tests {
         assert!(weak.is_held());
         drop(kept);
         assert!(!weak.is_held());
+    }
+
+    #[test]
+    fn memory_is_aligned_and_zero_and_writable_to_its_end() {
+        for len in [1, 4095, 4097, 3 << 20] {
+            let mut writer = PublishedWriter::new(len, 4096);
+            assert_eq!(writer.unpublished().as_ptr().addr() % 4096, 0);
+            assert!(writer.unpublished().iter().all(|byte| *byte == 0));
+            writer.unpublished().fill(7);
+            writer.publish(len);
+            assert_eq!(writer.reader().bytes(), vec![7; len]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "pages align to 4096")]
+    fn an_alignment_that_pages_do_not_have_is_refused() {
+        PublishedWriter::new(16, 8192);
     }
 
     #[test]

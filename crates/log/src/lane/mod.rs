@@ -5,8 +5,8 @@
 //! whichever thread waits for its own record first, or by the lane's committer when nobody does.
 //!
 //! Walk: `staging` builds frames, `apply` changes the table, `commit` writes, `publish` shows,
-//! `ticket` waits, `read` answers readers, `room` keeps the log in its bounds, `segment` has the
-//! files, `waiters` those who wait.
+//! `ticket` waits, `read` answers readers, `room` keeps the log in its bounds, `supply` has files
+//! ready, `segment` says what they are, `waiters` those who wait.
 
 pub mod apply;
 mod checkpoint;
@@ -21,6 +21,7 @@ mod room;
 pub mod segment;
 pub mod staging;
 mod streams;
+mod supply;
 mod ticket;
 pub mod waiters;
 
@@ -46,6 +47,7 @@ use crate::write_path::Chosen;
 use gate::Gates;
 use segment::{FileNo, Segment, Spare};
 use staging::{Identity, Staging, Touched};
+use supply::Next;
 use waiters::{Waiter, Waiters};
 
 pub use read::{Answer, HomeRange, Located, Piece, Slice};
@@ -68,6 +70,8 @@ pub struct Lane {
     images: Arc<Images>,
     write_path: Chosen,
     state: Mutex<State>,
+    /// The next segment, where `State::upcoming` names its file.
+    next: Mutex<Next>,
     /// Calls the committer.
     work: Condvar,
     /// What `State::acknowledged` was at the last look: whoever waits for less need not take the
@@ -98,6 +102,8 @@ pub(crate) struct State {
     segments: VecDeque<Segment>,
     /// Files for the next segments, in the order they are to be used.
     spares: VecDeque<Spare>,
+    /// The next segment's file, where it is ready or somebody is making it so.
+    upcoming: Option<FileNo>,
     /// A file for records that give room back: nothing else takes it.
     reserve: Option<Spare>,
     /// Images of segments that were given back, as long as readers hold them.
@@ -203,6 +209,7 @@ impl Lane {
             staging: parts.staging,
             segments: parts.segments,
             spares: parts.spares,
+            upcoming: None,
             reserve: None,
             lingering: Vec::new(),
             counted_images: 0,
@@ -246,6 +253,7 @@ impl Lane {
             images,
             write_path: parts.write_path,
             state: Mutex::new(state),
+            next: Mutex::default(),
             work: Condvar::new(),
             acked: AtomicU64::new(0),
             wakes: Mutex::default(),
@@ -289,7 +297,7 @@ impl Lane {
             streams: state.table.len(),
             staged_bytes: state.staged_bytes,
             segments: segment::to_u64(state.segments.len()),
-            spare_segments: segment::to_u64(state.spares.len()),
+            spare_segments: state.ready_files(),
             commits: CommitMetrics { wake_ns, ..state.commits.clone() },
             checkpoints: state.checkpoints.clone(),
             recovery: state.recovery,

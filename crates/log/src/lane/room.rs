@@ -1,4 +1,4 @@
-//! Room in the log: its next segment, files made ahead of need, memory, and the bounds of all.
+//! Room in the log: its next segment, its files, memory, and the bounds of all.
 //!
 //! Growth is refused one segment before the log's bound. That last one is for records that give
 //! room back (deletes), and a file is kept in reserve for it, so that neither a log that may not
@@ -7,12 +7,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use highwater_disk::PublishedWriter;
+use highwater_disk::{PublishedReader, PublishedWriter};
 
-use super::segment::{self, FileNo, Segment, Spare, to_u64};
+use super::segment::{self, Segment, Spare, to_u64};
 use super::{Lane, State, Waiter};
 use crate::error::{LogError, LogResult};
-use crate::format::{RecordKind, SegmentHeader};
+use crate::format::RecordKind;
 use crate::ids::{Lsn, SegmentNo};
 
 /// What a record does to the log's room.
@@ -106,7 +106,7 @@ impl Lane {
         let segment_bytes = self.identity.segment_bytes;
         let block = to_u64(crate::format::BLOCK_BYTES);
         let may_grow = state.wal_bytes() + segment_bytes <= self.options.max_wal_bytes;
-        let has_file = state.reserve.is_some() || !state.spares.is_empty();
+        let has_file = state.reserve.is_some() || state.ready_files() > 0;
         let next = if may_grow && has_file { segment_bytes - block } else { 0 };
         Usage {
             wal_bytes: state.wal_bytes(),
@@ -162,17 +162,8 @@ impl Lane {
         if claim == Claim::Growth {
             self.check_memory(state)?;
         }
-        let Spare { file_no, file } = self.next_file(state, claim)?;
         let number = SegmentNo(state.staging.segment().0 + 1);
-        let header = SegmentHeader {
-            store_id: self.identity.store,
-            lane: self.identity.lane,
-            epoch: state.staging.epoch(),
-            segno: number,
-            segment_bytes,
-            time_ms: self.now_ms(),
-        };
-        segment::write_header(&*file, &header)?;
+        let Spare { file_no, file } = self.next_segment(state, claim)?;
         let image = segment::image(segment_bytes);
         let prev_crc = state.staging.prev_crc();
         let reader = image.reader();
@@ -207,64 +198,6 @@ impl Lane {
             "{} bytes of the log wait to be moved home: try again when a checkpoint is done",
             state.wal_bytes()
         ))
-    }
-
-    /// Gives a file for the next segment. Only what gives room back gets the one in reserve.
-    fn next_file(&self, state: &mut State, claim: Claim) -> LogResult<Spare> {
-        state.keep_reserve();
-        if let Some(spare) = state.spares.pop_front() {
-            return Ok(spare);
-        }
-        if claim == Claim::Relief
-            && let Some(reserve) = state.reserve.take()
-        {
-            return Ok(reserve);
-        }
-        self.make_spare(state)
-    }
-
-    fn make_spare(&self, state: &mut State) -> LogResult<Spare> {
-        let file_no = state.next_file;
-        let (lane, segment_bytes) = (self.identity.lane, self.identity.segment_bytes);
-        let access = self.write_path.path.access;
-        match segment::make_file(&*self.disk, lane, file_no, segment_bytes, access) {
-            Ok(file) => {
-                state.next_file = FileNo(file_no.0 + 1);
-                Ok(Spare { file_no, file })
-            }
-            Err(error) if error.kind == highwater_disk::ErrorKind::Full => {
-                self.maintenance.ask();
-                Err(LogError::Full(format!("no room for another segment of the log: {error}")))
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Makes files ahead of need, without the lock: one in reserve, and one for the next segment.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub(crate) fn prepare_files(&self) -> LogResult<()> {
-        let (lane, segment_bytes) = (self.identity.lane, self.identity.segment_bytes);
-        // What may be in use, and one ahead.
-        let most = self.options.max_wal_bytes / segment_bytes + 1;
-        loop {
-            let file_no = {
-                let mut state = self.lock();
-                state.check_writable()?;
-                state.keep_reserve();
-                let is_enough = state.reserve.is_some() && !state.spares.is_empty();
-                if is_enough || state.files() >= most {
-                    return Ok(());
-                }
-                let file_no = state.next_file;
-                state.next_file = FileNo(file_no.0 + 1);
-                file_no
-            };
-            let access = self.write_path.path.access;
-            let file = segment::make_file(&*self.disk, lane, file_no, segment_bytes, access)?;
-            self.lock().spares.push_back(Spare { file_no, file });
-        }
     }
 
     /// Bytes of segments whose bytes have not all moved home.
@@ -337,8 +270,13 @@ impl State {
     }
 
     /// Files of segments, used or not.
-    fn files(&self) -> u64 {
-        to_u64(self.segments.len() + self.spares.len() + usize::from(self.reserve.is_some()))
+    pub(super) fn files(&self) -> u64 {
+        to_u64(self.segments.len()) + self.ready_files() + u64::from(self.reserve.is_some())
+    }
+
+    /// Files for the next segments, but for the one in reserve.
+    pub(super) fn ready_files(&self) -> u64 {
+        to_u64(self.spares.len()) + u64::from(self.upcoming.is_some())
     }
 
     /// Puts a file in reserve, before any other use of it.
@@ -348,11 +286,13 @@ impl State {
         }
     }
 
-    /// Takes a segment back whose bytes are all at home.
-    pub(super) fn give_back(&mut self, segment: Segment) {
+    /// Takes a segment back whose bytes are all at home; gives its image, to be dropped without the
+    /// lock: the kernel takes its time over that much memory.
+    pub(super) fn give_back(&mut self, segment: Segment) -> PublishedReader {
         let Segment { file_no, file, image, .. } = segment;
         self.lingering.push(image.downgrade());
         self.spares.push_back(Spare { file_no, file });
+        image
     }
 
     /// Counts images that are in use, and those that only readers hold.

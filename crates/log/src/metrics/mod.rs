@@ -51,6 +51,11 @@ pub struct CommitMetrics {
     pub bytes: u64,
     /// Barriers waited for.
     pub barriers: u64,
+    /// Segments begun since the lane was opened.
+    pub segments: u64,
+    /// Of those, the ones that were not ready when they were needed: appends waited for the disk,
+    /// with the lane's lock held.
+    pub segments_unready: u64,
     /// Records of each commit: what one barrier acknowledged.
     pub batch_records: Histogram,
     /// Time spent waiting for the lane's lock by those who did not get it at once, ns.

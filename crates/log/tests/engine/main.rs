@@ -15,6 +15,7 @@ mod lists;
 mod metrics;
 mod plain;
 mod restarts;
+mod rolling;
 mod support;
 mod tables;
 mod waiting;

@@ -34,13 +34,17 @@ const GAUGES: [Number; 4] = [
     ("log_spare_segments", "Segment files ready for use", |lane| lane.spare_segments),
 ];
 
-const COUNTERS: [Number; 12] = [
+const COUNTERS: [Number; 14] = [
     ("log_records_staged", "Records staged", |lane| lane.commits.staged),
     ("log_commits", "Commits that became durable", |lane| lane.commits.commits),
     ("log_frames", "Frames in commits", |lane| lane.commits.frames),
     ("log_records", "Records in commits", |lane| lane.commits.records),
     ("log_written_bytes", "Bytes written by commits", |lane| lane.commits.bytes),
     ("log_barriers", "Barriers waited for", |lane| lane.commits.barriers),
+    ("log_segments_begun", "Segments begun", |lane| lane.commits.segments),
+    ("log_segments_unready", "Segments that appends waited for", |lane| {
+        lane.commits.segments_unready
+    }),
     ("checkpoints", "Checkpoints done", |lane| lane.checkpoints.checkpoints),
     ("checkpoint_failures", "Checkpoints that failed", |lane| lane.checkpoints.failures),
     ("home_writes", "Writes to the home", |lane| lane.checkpoints.home_writes),

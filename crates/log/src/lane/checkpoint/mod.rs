@@ -212,23 +212,25 @@ impl Lane {
     fn retire(&self, replay_from: Lsn) -> bool {
         let segment_bytes = self.identity.segment_bytes;
         let mut state = self.lock();
-        let mut freed = false;
+        let mut images = Vec::new();
         while state.segments.len() > 1 {
             let end = segment::start(state.segments[0].number, segment_bytes).0 + segment_bytes;
             if end > replay_from.0 {
                 break;
             }
             let first = state.segments.pop_front().expect("there is more than one");
-            state.give_back(first);
+            images.push(state.give_back(first));
             state.checkpoints.freed_segments += 1;
-            freed = true;
         }
         assert!(
             state.segments[0].number.0 * segment_bytes <= replay_from.0,
             "R1: no segment that replay needs is used again"
         );
         state.keep_reserve();
-        state.count_images(&self.images);
+        drop(state);
+        let freed = !images.is_empty();
+        drop(images);
+        self.count_images();
         freed
     }
 
