@@ -25,6 +25,9 @@ pub enum LogError {
          disk and open the log again"
     )]
     ReadOnly(String),
+    /// [`crate::Log::close`] was called: the log takes nothing more. What it has can be read.
+    #[error("the log is closed; open it again to change anything")]
+    Closed,
     /// No room: for the log, for its memory, or within a limit.
     #[error("full: {0}")]
     Full(String),

@@ -21,6 +21,8 @@ use crate::request::{Append, Appended, Create, CreateOutcome, Created, Fork, Inf
 use crate::supplier::Supplier;
 use crate::write_path::Chosen;
 
+const UNPANICKED: &str = "nobody panics with this lock held";
+
 /// Who drives the lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
@@ -50,7 +52,7 @@ pub struct Log {
     maintenance: Arc<Maintenance>,
     /// Where no threads of the log's own have them.
     by_hand: Option<Mutex<(Supplier, Keeper)>>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     // Released after the threads have ended.
     _lock: Box<dyn Lock>,
 }
@@ -98,7 +100,7 @@ impl Log {
         }
         count_forks(&lanes)?;
         let Around { home, maintenance, clock, images, .. } = around;
-        let (catalog, threads) = (Arc::new(catalog), Vec::new());
+        let (catalog, threads) = (Arc::new(catalog), Mutex::default());
         let kept = Kept {
             lanes: lanes.clone(),
             home: Arc::clone(&home),
@@ -137,7 +139,7 @@ impl Log {
         let started = std::thread::Builder::new().name(name).spawn(body);
         let started = started
             .map_err(|error| OpenError::Settings(format!("cannot start a thread: {error}")))?;
-        self.threads.push(started);
+        self.threads.lock().expect(UNPANICKED).push(started);
         Ok(())
     }
 
@@ -255,9 +257,13 @@ impl Log {
         self.lanes.iter().try_for_each(|lane| lane.check())
     }
 
-    /// Commits what is staged; gives whether there was anything. For [`Driver::Caller`].
+    /// Commits what is staged, or a witness where one is due; gives whether there was anything. For
+    /// [`Driver::Caller`].
     pub fn step(&self) -> bool {
         tend(&self.lanes);
+        for lane in &self.lanes {
+            lane.stage_due_witness();
+        }
         // Every lane takes its turn, whatever the others did.
         self.lanes.iter().filter(|lane| lane.commit_step()).count() > 0
     }
@@ -266,7 +272,7 @@ impl Log {
     /// [`Driver::Caller`].
     pub fn maintain(&self) {
         if let Some(by_hand) = &self.by_hand {
-            let mut both = by_hand.lock().expect("nobody panics with this lock held");
+            let mut both = by_hand.lock().expect(UNPANICKED);
             both.0.look();
             both.1.look();
         }
@@ -282,6 +288,36 @@ impl Log {
         let run = |lane: &Arc<Lane>| maintenance::checkpoint(lane, &*self.home, &self.catalog);
         let done: Vec<_> = self.lanes.iter().map(run).collect();
         done.into_iter().try_fold(false, |freed, lane| Ok(freed | lane?))
+    }
+
+    /// Closes the log: takes no further change, commits what is staged, and puts a witness behind
+    /// the last commit of each lane, so that damage to that commit can be told from one that was
+    /// cut short. A checkpoint that is under way is waited for. Reads, and tickets that were given
+    /// before, are answered afterwards too; the directory stays locked until the log is dropped.
+    /// Dropping a log whose lanes have threads closes it, and tells nobody how that went. Closing
+    /// again does nothing more.
+    ///
+    /// # Errors
+    /// [`crate::error::LogError::Poisoned`] when a write or barrier has failed: what was
+    /// acknowledged is durable, the rest may be lost.
+    pub fn close(&self) -> LogResult<()> {
+        self.end();
+        // Every lane is finished, whatever becomes of the others.
+        let finished: Vec<LogResult<()>> = self.lanes.iter().map(|lane| lane.finish()).collect();
+        finished.into_iter().collect()
+    }
+
+    /// Stops the lanes, and ends the threads.
+    fn end(&self) {
+        for lane in &self.lanes {
+            lane.stop();
+        }
+        self.maintenance.end();
+        let threads = std::mem::take(&mut *self.threads.lock().expect(UNPANICKED));
+        for thread in threads {
+            // A committer that panicked has said why; there is nobody left to tell.
+            thread.join().ok();
+        }
     }
 
     /// Says what each lane uses of what it may, and whether it takes changes.
@@ -353,13 +389,13 @@ pub(crate) fn tend(lanes: &[Arc<Lane>]) {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        for lane in &self.lanes {
-            lane.stop();
-        }
-        self.maintenance.end();
-        for thread in self.threads.drain(..) {
-            // A committer that panicked has said why; there is nobody left to tell.
-            thread.join().ok();
+        // A caller that drives the lanes and drops the log leaves what a killed process does.
+        let has_threads = self.by_hand.is_none();
+        if has_threads && !std::thread::panicking() {
+            // What went wrong has turned the lane down; there is nobody left to tell.
+            self.close().ok();
+        } else {
+            self.end();
         }
     }
 }

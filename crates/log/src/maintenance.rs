@@ -114,7 +114,7 @@ pub(crate) fn checkpoint(lane: &Lane, home: &dyn Home, catalog: &Catalog) -> Log
     });
     match &done {
         Ok(_) => lane.hold(Hold::FromMark),
-        Err(LogError::ReadOnly(_) | LogError::Poisoned(_)) => {}
+        Err(LogError::ReadOnly(_) | LogError::Poisoned(_) | LogError::Closed) => {}
         // Nobody waits for room that does not come.
         Err(error) if passes(error) => lane.hold(Hold::Nothing),
         Err(error) => lane.make_read_only(&format!("a checkpoint failed: {error}")),

@@ -70,6 +70,10 @@ pub struct Options {
     pub file_barrier: FileBarrier,
     /// When an append is acknowledged.
     pub durability: Durability,
+    /// Quiet time after which a lane puts a witness behind its last commit: one block that vouches
+    /// for it, so that damage to it is told from a torn end. Until then, damage to the last commit
+    /// is taken for one. At least 1 ms. Default 1 s.
+    pub witness_after: Duration,
     /// How frames are written and made durable. Default direct access and `fdatasync`.
     pub write_path: WritePathChoice,
     /// A bug on request.
@@ -97,6 +101,7 @@ impl Default for Options {
             recheck_after: Duration::from_secs(10),
             file_barrier: FileBarrier::Syncfs,
             durability: Durability::Wal,
+            witness_after: Duration::from_secs(1),
             write_path: WritePathChoice::Fixed(WritePath::DEFAULT),
             #[cfg(feature = "planted")]
             planted: None,
@@ -185,6 +190,9 @@ impl Options {
                 self.partition_streams
             ));
         }
+        if self.witness_after < Duration::from_millis(1) {
+            return refuse(format!("witness_after: at least 1 ms, not {:?}", self.witness_after));
+        }
         if self.max_open_files == 0 {
             return refuse("max_open_files: at least 1".to_owned());
         }
@@ -213,6 +221,7 @@ mod tests {
         assert!(refused(|o| o.lanes = 256).contains("max_image_bytes"));
         assert!(refused(|o| o.max_streams = 0).contains("max_streams"));
         assert!(refused(|o| o.max_producers = 0).contains("max_producers"));
+        assert!(refused(|o| o.witness_after = Duration::ZERO).contains("witness_after"));
         assert!(refused(|o| o.partition_streams = 1).contains("partition_streams"));
     }
 }

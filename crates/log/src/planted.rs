@@ -56,4 +56,6 @@ pub enum Planted {
     TableAhead,
     /// The home forgets streams whose end may not be durable.
     DeadTooEarly,
+    /// Nothing vouches for the last commit of a log that is closed.
+    WitnessForgotten,
 }

@@ -130,6 +130,9 @@ pub enum Problem {
     /// The log takes no changes; what it has can be read.
     #[error("nothing can be changed: {0}")]
     ReadOnly(String),
+    /// The log is closed: the server is about to end.
+    #[error("the server is stopping")]
+    Stopping,
     /// The log has failed and takes nothing more.
     #[error("the log has failed: {0}")]
     Failed(String),
@@ -167,6 +170,7 @@ impl Problem {
             Self::TooLarge { .. } => "TOO_LARGE",
             Self::Full(_) => "FULL",
             Self::ReadOnly(_) => "LOG_READ_ONLY",
+            Self::Stopping => "SERVER_STOPPING",
             Self::Failed(_) => "LOG_FAILED",
             Self::Damaged(_) => "DATA_DAMAGED",
         }
@@ -202,6 +206,7 @@ impl Problem {
             Self::TooLarge { .. } => "Send less at once.",
             Self::Full(_) => "Try again later; if it stays so, delete streams or add space.",
             Self::ReadOnly(_) => "Mend the disk and restart the server: nothing is lost.",
+            Self::Stopping => "Try again when the server is back.",
             Self::Failed(_) => "Restart the server: it reads what the disk has.",
             Self::Damaged(_) => "Restore from a copy, or read around it.",
         }
@@ -214,6 +219,7 @@ impl From<LogError> for Problem {
             LogError::Rejected(rejection) => rejection.into(),
             LogError::Full(why) => Self::Full(why),
             LogError::ReadOnly(why) => Self::ReadOnly(why),
+            LogError::Closed => Self::Stopping,
             LogError::Poisoned(why) => Self::Failed(why),
             LogError::Open(error) => Self::Failed(error.to_string()),
             LogError::Disk(error) => Self::Failed(error.to_string()),
@@ -279,6 +285,7 @@ mod tests {
             Problem::TooLarge { what: "the body", size: 2, limit: 1 },
             Problem::Full(text()),
             Problem::ReadOnly(text()),
+            Problem::Stopping,
             Problem::Failed(text()),
             Problem::Damaged(text()),
         ];

@@ -145,7 +145,7 @@ fn more(line: &mut impl FnMut(&str, String), count: usize) {
 fn lane_text(lane: &LaneReport) -> String {
     format!(
         "{} streams, {} at home; log {} to {}, epoch {}: {} in {} segments, {} frames, {} \
-         records; {} spare segments",
+         records; {} spare segments; last commit {}vouched for",
         lane.streams,
         units::bytes_human(lane.home_bytes),
         lane.replay_from,
@@ -155,7 +155,8 @@ fn lane_text(lane: &LaneReport) -> String {
         lane.segments,
         lane.frames,
         lane.records,
-        lane.spares
+        lane.spares,
+        if lane.is_vouched { "" } else { "not " }
     )
 }
 
@@ -238,6 +239,7 @@ fn lane_json(lane: &LaneReport) -> Value {
         "streams": lane.streams,
         "log_bytes": lane.log_bytes,
         "home_bytes": lane.home_bytes,
+        "is_vouched": lane.is_vouched,
         "torn_tail": torn,
     })
 }

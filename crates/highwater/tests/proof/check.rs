@@ -147,6 +147,33 @@ fn a_torn_tail_ends_with_three_and_is_gone_after_the_next_opening() {
 }
 
 #[test]
+fn an_orderly_end_is_told_and_damage_to_its_last_commit_ends_with_one() {
+    let store = store();
+    let text = check(store.path(), "").expect_code(0).stdout;
+    assert!(text.contains("last commit not vouched for"), "{text}");
+    let report = json(&check(store.path(), "--json").expect_code(0));
+    assert_eq!(report["lanes"][0]["is_vouched"], false);
+    let log = open(store.path());
+    append(&log, b"last");
+    log.close().expect("nothing fails");
+    drop(log);
+    let text = check(store.path(), "").expect_code(0).stdout;
+    assert!(text.contains("last commit vouched for"), "{text}");
+    let report = json(&check(store.path(), "--json").expect_code(0));
+    assert_eq!(report["lanes"][0]["is_vouched"], true);
+    let dump = check(store.path(), "--dump").expect_code(0).stdout;
+    let records: Vec<&str> = dump.lines().filter(|line| line.starts_with("record ")).collect();
+    let [.., last, witness] = &records[..] else { panic!("{dump}") };
+    assert!(last.contains(" append ") && witness.contains(" witness "), "{dump}");
+    let file = dump.lines().rfind(|line| line.starts_with("segment ")).expect("a segment");
+    let file = store.path().join(file.rsplit(' ').next().expect("its file"));
+    let at: u64 = last.split(' ').nth(1).and_then(|lsn| lsn.parse().ok()).expect("its LSN");
+    flip(&file, at % 65536 + 40);
+    let report = json(&check(store.path(), "--json").expect_code(1));
+    assert_eq!(report["damage"][0]["reaches_acknowledged"], true);
+}
+
+#[test]
 fn no_store_one_in_use_and_a_missing_directory_are_errors() {
     let store = store();
     let log = open(store.path());

@@ -54,7 +54,7 @@ impl Ledger {
     /// Enters a record; gives what is wrong with it. `table` has all frames before its own.
     pub fn enter(&mut self, line: &Line<'_>, table: &Table) -> Result<(), String> {
         let header = line.header;
-        if header.kind == RecordKind::EpochStart {
+        if header.kind.is_of_no_stream() {
             return Ok(());
         }
         let id = header.stream;
@@ -150,7 +150,7 @@ impl Stream {
             RecordKind::Delete => self.gone = true,
             // Whether later records point back to these depends on an opening in between.
             RecordKind::SoftDelete | RecordKind::Touch => self.last = None,
-            RecordKind::EpochStart => {}
+            RecordKind::EpochStart | RecordKind::Witness => {}
         }
     }
 

@@ -67,6 +67,9 @@ pub struct LaneReport {
     pub log_bytes: u64,
     /// Bytes of its streams in their home.
     pub home_bytes: u64,
+    /// Whether something behind the last commit says that it was durable, as after an orderly end
+    /// or a quiet time. Otherwise damage to a last commit cannot be told from a torn end.
+    pub is_vouched: bool,
     /// Its unfinished end.
     pub torn: Option<TornTail>,
 }

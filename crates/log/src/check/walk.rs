@@ -61,6 +61,10 @@ struct Walk<'a, 's> {
     context: FrameContext,
     /// Everything before it was durable, as the manifest says.
     must_reach: Lsn,
+    /// Everything before it was durable, as the manifest or a frame says.
+    vouched_to: Lsn,
+    /// Behind the last frame that holds anything of a stream.
+    changed_to: Lsn,
     /// Frames that stand anywhere behind the first fault.
     behind: Option<Vec<FrameHeader>>,
     lane: LaneReport,
@@ -110,6 +114,8 @@ pub(super) fn walk(
         whole,
         context,
         must_reach,
+        vouched_to: must_reach,
+        changed_to: Lsn(0),
         behind: None,
         lane,
         report,
@@ -119,8 +125,9 @@ pub(super) fn walk(
         walk.run()?;
     }
     walk.settle();
-    let Walk { replay, ledger, whole, mut lane, .. } = walk;
+    let Walk { replay, ledger, whole, vouched_to, changed_to, mut lane, .. } = walk;
     lane.streams = replay.table.len();
+    lane.is_vouched = changed_to <= vouched_to;
     Ok(Walked { lane, table: replay.table, whole, ledger, dead: replay.dead })
 }
 
@@ -184,6 +191,7 @@ impl Walk<'_, '_> {
         self.lane.records += u64::from(frame.record_count);
         self.lane.log_bytes += frame.frame_len();
         self.lane.epoch = frame.epoch;
+        self.vouched_to = self.vouched_to.max(frame.durable_lsn);
         (self.see)(&Seen::Frame(frame));
         let offset = frame.lsn.0 % self.identity.segment_bytes;
         if let Err(what) = self.records(frame, body) {
@@ -197,6 +205,9 @@ impl Walk<'_, '_> {
             let record = record.map_err(|error| error.to_string())?;
             let fields = record.extensions().map_err(|error| error.to_string())?;
             let at = Lsn(frame.lsn.0 + to_u64(FrameHeader::LEN + record.at));
+            if !record.header.kind.is_of_no_stream() {
+                self.changed_to = frame.end();
+            }
             (self.see)(&Seen::Record { at, record: &record, name: fields.name });
             if self.whole == Whole::Yes {
                 let line = Line { at, header: &record.header, fields: &fields };

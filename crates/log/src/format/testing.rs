@@ -169,7 +169,21 @@ pub(super) fn full_extensions() -> Extensions<'static> {
     }
 }
 
-pub(super) fn records() -> [NewRecord<'static>; 4] {
+/// A record that belongs to no stream.
+pub(super) fn of_no_stream(kind: RecordKind, lane: LaneId) -> NewRecord<'static> {
+    NewRecord {
+        kind,
+        closes: false,
+        stream: StreamId::new(lane, 0),
+        offset: Offset(0),
+        prev: 0,
+        extensions: Extensions::default(),
+        payload: b"",
+        payload_crc: None,
+    }
+}
+
+pub(super) fn records() -> [NewRecord<'static>; 5] {
     let append = NewRecord {
         kind: RecordKind::Append,
         closes: true,
@@ -186,6 +200,7 @@ pub(super) fn records() -> [NewRecord<'static>; 4] {
         append,
         NewRecord { prev: 13, payload: b"twenty-four bytes of it.", ..bare },
         NewRecord { kind: RecordKind::Delete, payload: b"", ..bare },
+        of_no_stream(RecordKind::Witness, LaneId(2)),
     ]
 }
 

@@ -47,7 +47,7 @@ pub fn apply_at(
     assert!(slot.is_none_or(is_its), "a record changes its own stream");
     let known = || slot.ok_or_else(|| misfit(effect, "stream of the record"));
     match effect.header.kind {
-        RecordKind::EpochStart => Ok(None),
+        RecordKind::EpochStart | RecordKind::Witness => Ok(None),
         RecordKind::Create | RecordKind::Fork => create(table, effect).map(Some),
         RecordKind::Append | RecordKind::Close => {
             let at = known()?;

@@ -3,7 +3,7 @@
 //! A failed write or barrier is final (I10): the lane is poisoned, nothing is retried, and nothing
 //! that was at risk is acknowledged.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use highwater_disk::{DiskResult, File, PublishedReader};
@@ -12,7 +12,7 @@ use super::segment::{to_u64, to_usize};
 use super::staging::Sealed;
 pub use super::ticket::Ticket;
 use super::waiters::Waiter;
-use super::{Committer, Lane, State};
+use super::{Committer, Lane, PANICKED, State};
 use crate::error::LogError;
 use crate::ids::Lsn;
 use crate::options::{Durability, WriteBarrier};
@@ -119,8 +119,7 @@ impl Lane {
                     state.committer = Committer::Absent;
                     return;
                 }
-                state.committer = Committer::Waiting;
-                state = self.work.wait(state).expect("nobody panics with the lane's lock held");
+                state = self.wait_for_work(state);
             }
             state.committer = Committer::Awake;
             drop(state);
@@ -130,6 +129,18 @@ impl Lane {
             }
             self.commit_step();
         }
+    }
+
+    /// Stages a witness if one is due, or waits to be called. A thread that commits for itself
+    /// calls nobody, so the committer looks by itself when a witness may be due.
+    fn wait_for_work<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.committer = Committer::Waiting;
+        let wait = self.until_witness(&state);
+        if wait.is_zero() && self.stage_witness(&mut state) {
+            return state;
+        }
+        let wait = if wait.is_zero() { self.options.witness_after } else { wait };
+        self.work.wait_timeout(state, wait).expect(PANICKED).0
     }
 
     fn take_batch(&self, state: &mut State) -> Option<Batch> {

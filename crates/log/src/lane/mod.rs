@@ -6,7 +6,8 @@
 //!
 //! Walk: `staging` builds frames, `apply` changes the table, `commit` writes, `publish` shows,
 //! `ticket` waits, `read` answers readers, `room` keeps the log in its bounds, `supply` has files
-//! ready, `segment` says what they are, `waiters` those who wait.
+//! ready, `segment` says what they are, `waiters` and `gate` those who wait, `witness` what vouches
+//! for the last commit.
 
 pub mod apply;
 mod checkpoint;
@@ -24,6 +25,7 @@ mod streams;
 mod supply;
 mod ticket;
 pub mod waiters;
+mod witness;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -34,9 +36,8 @@ use std::time::Duration;
 use highwater_disk::{Access, Clock, Disk, DiskResult, PublishedWeak};
 
 use crate::error::{LogError, LogResult};
-use crate::format::{Extensions, NewRecord, RecordKind};
 use crate::home::Home;
-use crate::ids::{LaneId, Lsn, Offset, StreamId};
+use crate::ids::{LaneId, Lsn, StreamId};
 use crate::maintenance::Maintenance;
 use crate::metrics::{
     CheckpointMetrics, CommitMetrics, Histogram, LaneMetrics, RecoveryMetrics, nanos,
@@ -46,7 +47,7 @@ use crate::table::{SlotNo, Table};
 use crate::write_path::Chosen;
 use gate::Gates;
 use segment::{FileNo, Segment, Spare};
-use staging::{Identity, Staging, Touched};
+use staging::{Identity, Staging};
 use supply::Next;
 use waiters::{Waiter, Waiters};
 
@@ -90,6 +91,15 @@ enum Committer {
     Waiting,
     /// It has been called or is at work, and will look once more.
     Awake,
+}
+
+/// Whether something vouches for the last frame that holds anything of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Vouched {
+    /// What is behind it, or what will be when it is committed.
+    Yes,
+    /// Nothing.
+    No,
 }
 
 /// Everything behind the lane's lock.
@@ -146,6 +156,9 @@ pub(crate) struct State {
     /// Why nothing is taken in any more, although the log itself is sound.
     read_only: Option<String>,
     is_stopping: bool,
+    vouched: Vouched,
+    /// When the last commit was done.
+    last_commit: Duration,
     /// When the first record was staged that no commit has taken.
     waiting_since: Duration,
     commits: CommitMetrics,
@@ -236,6 +249,8 @@ impl Lane {
             poisoned: None,
             read_only: None,
             is_stopping: false,
+            vouched: Vouched::Yes,
+            last_commit: Duration::ZERO,
             waiting_since: Duration::ZERO,
             commits: CommitMetrics::default(),
             checkpoints: CheckpointMetrics::default(),
@@ -308,43 +323,6 @@ impl Lane {
         u64::try_from(self.clock.wall().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Stages the record that begins the epoch. Its frame vouches for all before it, so that damage
-    /// there can be told from a torn end.
-    ///
-    /// # Errors
-    /// The disk's; where there is no room for another segment, the epoch begins with the next
-    /// record.
-    pub(crate) fn start_epoch(&self) -> LogResult<()> {
-        let record = NewRecord {
-            kind: RecordKind::EpochStart,
-            closes: false,
-            stream: StreamId::new(self.identity.lane, 0),
-            offset: Offset(0),
-            prev: 0,
-            extensions: Extensions::default(),
-            payload: &[],
-            payload_crc: None,
-        };
-        let len = record.encoded_len().expect("an epoch's start is a small record");
-        let mut state = self.lock();
-        match self.make_room(&mut state, len, Claim::Relief) {
-            Err(LogError::Full(_)) => return Ok(()),
-            other => other?,
-        }
-        let touched = Touched {
-            slot: SlotNo(u32::MAX),
-            id: StreamId(u64::MAX),
-            at: state.staging.next_record(),
-            tail: Offset(0),
-            closes: false,
-            deletes: false,
-            releases: None,
-        };
-        state.note_waiting(self.clock.monotonic());
-        state.staging.add(&record, len, touched);
-        Ok(())
-    }
-
     /// Notes how long beginning the epoch took.
     pub(crate) fn note_epoch_begun(&self, took: Duration) {
         self.lock().recovery.epoch = took;
@@ -369,12 +347,12 @@ impl Lane {
     /// Whether anything may be changed.
     ///
     /// # Errors
-    /// [`LogError::Poisoned`], [`LogError::ReadOnly`].
+    /// [`LogError::Poisoned`], [`LogError::ReadOnly`], [`LogError::Closed`].
     pub(crate) fn check_writable(&self) -> LogResult<()> {
         self.lock().check_writable()
     }
 
-    /// Ends the committer once everything staged is committed.
+    /// Takes nothing more in, and ends the committer once everything staged is committed.
     pub(crate) fn stop(&self) {
         // A committer that panicked has ended.
         if let Ok(mut state) = self.state.lock() {
@@ -427,6 +405,9 @@ impl State {
 
     fn check_writable(&self) -> LogResult<()> {
         self.check_healthy()?;
+        if self.is_stopping {
+            return Err(LogError::Closed);
+        }
         match &self.read_only {
             Some(why) => Err(LogError::ReadOnly(why.clone())),
             None => Ok(()),

@@ -58,6 +58,7 @@ impl Lane {
         self.acked.fetch_max(done.0, Ordering::Release);
         state.waiters.take_before(done, &mut woken);
         state.last_records = batch.records();
+        state.last_commit = begun;
         let publish = self.clock.monotonic().saturating_sub(begun);
         count(&mut state.commits, &batch, spent, publish);
         state.staging.give_back(batch.frames);

@@ -33,7 +33,8 @@ impl Claim {
             | RecordKind::Append
             | RecordKind::Close
             | RecordKind::Fork
-            | RecordKind::Touch => Self::Growth,
+            | RecordKind::Touch
+            | RecordKind::Witness => Self::Growth,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::apply::{Effect, apply_at};
 use super::commit::Ticket;
 use super::segment::to_u64;
 use super::staging::Touched;
-use super::{Claim, Lane, State};
+use super::{Claim, Lane, State, Vouched};
 use crate::error::{LogError, LogResult, Rejection};
 use crate::format::{Extensions, ForkParent, NewRecord, Producer, RecordHeader, RecordKind};
 use crate::ids::{Lsn, Offset, StreamId};
@@ -273,6 +273,7 @@ impl Lane {
             state.released.extend(touched.releases);
         }
         state.staging.add(&record, len, touched);
+        state.vouched = Vouched::No;
         state.staged_bytes += to_u64(len);
         state.commits.staged += 1;
         if let Some(begun) = begun.filter(|_| is_timed) {

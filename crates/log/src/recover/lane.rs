@@ -301,8 +301,7 @@ impl Replay<'_> {
             if header.kind == RecordKind::Touch && planted!(self.options, UsesForgotten) {
                 continue;
             }
-            if header.kind == RecordKind::EpochStart {
-                // Of no stream: the number it carries means nothing.
+            if header.kind.is_of_no_stream() {
                 continue;
             }
             self.next_stream = self.next_stream.max(header.stream.in_lane() + 1);

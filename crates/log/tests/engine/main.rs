@@ -4,6 +4,7 @@
 
 mod basics;
 mod check;
+mod closing;
 mod crash;
 mod ends;
 mod formats;

@@ -96,7 +96,7 @@ fn status_of(problem: &Problem) -> StatusCode {
         Problem::TooLarge { what: "the path", .. } => StatusCode::URI_TOO_LONG,
         Problem::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Problem::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
-        Problem::ReadOnly(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Problem::ReadOnly(_) | Problem::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         Problem::Failed(_) | Problem::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

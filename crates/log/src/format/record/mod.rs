@@ -46,10 +46,12 @@ pub enum RecordKind {
     Touch,
     /// Begins an epoch of a lane.
     EpochStart,
+    /// Does nothing: its frame vouches for those before, as every frame does.
+    Witness,
 }
 
 impl RecordKind {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Create,
         Self::Append,
         Self::Close,
@@ -58,6 +60,7 @@ impl RecordKind {
         Self::Fork,
         Self::Touch,
         Self::EpochStart,
+        Self::Witness,
     ];
 
     /// Its number on disk.
@@ -71,12 +74,18 @@ impl RecordKind {
             Self::Fork => 6,
             Self::Touch => 7,
             Self::EpochStart => 8,
+            Self::Witness => 9,
         }
     }
 
     /// Whether such a record can have a payload, and can close the stream besides.
     pub const fn adds_bytes(self) -> bool {
         matches!(self, Self::Create | Self::Append | Self::Fork)
+    }
+
+    /// Whether such a record belongs to no stream: it carries its lane, and nothing else.
+    pub const fn is_of_no_stream(self) -> bool {
+        matches!(self, Self::EpochStart | Self::Witness)
     }
 
     /// Finds the kind of a number.
@@ -183,6 +192,11 @@ impl RecordHeader {
         let structure = Structure::Record;
         if !self.kind.adds_bytes() && (self.payload_len > 0 || self.closes) {
             return Err(FormatError::Misfit { structure, field: "payload or closing flag" });
+        }
+        if self.kind.is_of_no_stream()
+            && (self.stream.in_lane(), self.offset.0, self.prev, self.ext_len) != (0, 0, 0, 0)
+        {
+            return Err(FormatError::NotZero { structure, field: "record of no stream" });
         }
         if self.payload_len == 0 && self.payload_crc != 0 {
             return Err(FormatError::NotZero { structure, field: "checksum of no payload" });

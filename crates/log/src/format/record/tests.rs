@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::format::Extensions;
 use crate::format::testing::{
-    OwnedExtensions, any_extensions, any_kind, body_of, edits, records, scribble,
+    OwnedExtensions, any_extensions, any_kind, body_of, edits, of_no_stream, records, scribble,
 };
+use crate::ids::LaneId;
 
 fn read(body: &[u8], count: u32) -> Result<Vec<RecordRef<'_>>, FormatError> {
     Records::new(body, count, Verify::Payloads).collect()
@@ -24,7 +25,7 @@ fn again<'a>(record: &RecordRef<'a>, extensions: Extensions<'a>) -> NewRecord<'a
 fn records_of_a_body_come_back_in_order() {
     let written = records();
     let body = body_of(&written);
-    let read = read(&body, 4).unwrap();
+    let read = read(&body, 5).unwrap();
     assert_eq!(read.len(), written.len());
     let mut at = 0;
     for (read, written) in read.iter().zip(&written) {
@@ -41,15 +42,15 @@ fn records_of_a_body_come_back_in_order() {
 #[test]
 fn a_body_holds_exactly_its_records() {
     let body = body_of(&records());
-    for count in [0, 1, 2, 3, 5, u32::MAX] {
+    for count in [0, 1, 2, 3, 4, 6, u32::MAX] {
         assert!(read(&body, count).is_err(), "{count} records");
     }
     for len in 0..body.len() {
-        assert!(read(&body[..len], 4).is_err(), "{len} bytes");
+        assert!(read(&body[..len], 5).is_err(), "{len} bytes");
     }
     for more in [1, 8, 32, 40] {
         let longer = [&body[..], &vec![0; more]].concat();
-        assert!(read(&longer, 4).is_err(), "{more} bytes more");
+        assert!(read(&longer, 5).is_err(), "{more} bytes more");
     }
     assert_eq!(read(&[], 0), Ok(vec![]));
 }
@@ -57,8 +58,8 @@ fn a_body_holds_exactly_its_records() {
 #[test]
 fn reading_ends_after_the_first_error() {
     let body = body_of(&records());
-    let mut records = Records::new(&body[..body.len() - 8], 4, Verify::Structure);
-    assert_eq!(records.by_ref().flatten().count(), 3);
+    let mut records = Records::new(&body[..body.len() - 8], 5, Verify::Structure);
+    assert_eq!(records.by_ref().flatten().count(), 4);
     assert_eq!(records.next(), None);
 }
 
@@ -93,10 +94,30 @@ fn headers_that_make_no_record_are_refused() {
     ] {
         assert!(RecordHeader::decode(&bad.encode()).is_err(), "{bad:?}");
     }
-    for kind in [0, 9, 255] {
+    for kind in [0, 10, 255] {
         let mut bytes = bare.encode();
         bytes[KIND_AT] = kind;
         assert!(RecordHeader::decode(&bytes).is_err(), "kind {kind}");
+    }
+}
+
+#[test]
+fn a_record_of_no_stream_carries_its_lane_and_nothing_else() {
+    for kind in RecordKind::ALL.into_iter().filter(|kind| kind.is_of_no_stream()) {
+        let body = body_of(&[of_no_stream(kind, LaneId(7))]);
+        assert_eq!(body.len(), RecordHeader::LEN);
+        let good = RecordHeader::decode(&body).unwrap();
+        assert_eq!((good.kind, good.stream), (kind, StreamId::new(LaneId(7), 0)));
+        for bad in [
+            RecordHeader { stream: StreamId::new(LaneId(7), 1), ..good },
+            RecordHeader { offset: Offset(1), ..good },
+            RecordHeader { prev: 1, ..good },
+            RecordHeader { ext_len: 8, ..good },
+            RecordHeader { payload_len: 8, ..good },
+            RecordHeader { closes: true, ..good },
+        ] {
+            assert!(RecordHeader::decode(&bad.encode()).is_err(), "{bad:?}");
+        }
     }
 }
 
@@ -166,6 +187,9 @@ fn any_parts() -> impl Strategy<Value = Parts> {
 }
 
 fn record((kind, closes, [stream, offset], prev, extensions, payload): &Parts) -> NewRecord<'_> {
+    if kind.is_of_no_stream() {
+        return of_no_stream(*kind, StreamId(*stream).lane());
+    }
     NewRecord {
         kind: *kind,
         closes: *closes && kind.adds_bytes(),
