@@ -145,8 +145,8 @@ impl Server {
         self.app.log.check().err().map(|error| error.to_string())
     }
 
-    /// Stops: accepts nothing more, lets requests end, cuts what does not end in time, and commits
-    /// what was staged.
+    /// Stops: accepts nothing more, lets requests end, cuts what does not end in time, and closes
+    /// the log.
     pub fn stop(mut self) {
         self.end();
     }
@@ -157,6 +157,9 @@ impl Server {
             if thread.join().is_err() {
                 tracing::error!("a thread of the server panicked");
             }
+        }
+        if let Err(error) = self.app.log.close() {
+            tracing::error!(%error, "the log could not be closed in order");
         }
     }
 

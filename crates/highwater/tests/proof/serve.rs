@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use highwater_server::token_hash;
 
-use crate::program::{PROGRAM, temporary};
+use crate::program::{PROGRAM, highwater, temporary};
 
 /// A server that was started, and its address.
 struct Serving {
@@ -77,6 +77,9 @@ fn a_server_says_what_an_acknowledgement_means_and_ends_on_a_signal() {
     assert_eq!(server.ask("PUT", STREAM, "", "").0, 201);
     assert_eq!(server.ask("POST", STREAM, "", "hi").0, 204);
     assert_eq!(server.end("-TERM"), Some(0));
+    let data = folder.path().join("data");
+    let checked = highwater(&format!("check {}", data.display())).expect_code(0).stdout;
+    assert!(checked.contains("last commit vouched for"), "{checked}");
     let server = serve(folder.path(), &["--durability=relaxed=200ms"]);
     assert!(server.said.contains("stable about 200ms later"), "{}", server.said);
     assert_eq!(server.ask("GET", STREAM, "", ""), (200, "hi".to_owned()));
