@@ -28,11 +28,14 @@ const NAMES: [&str; 4] = ["a", "b", "b/c", "d"];
 /// A use is logged when it is an eighth of this later than the last: at every second that passes.
 const TTL_MS: u64 = 8000;
 
+/// A producer's place among a few, its epoch, and how far its number is from the right one.
+type Claim = (usize, u64, i64);
+
 #[derive(Debug, Clone)]
 enum Step {
     Create { name: usize, len: usize, expiry: u8, closes: bool },
     Fork { name: usize, source: usize, offset: Option<u16>, len: usize },
-    Append { name: usize, len: usize, closes: bool, claim: Option<(usize, u64, i64)>, sequence: u8 },
+    Append { name: usize, len: usize, closes: bool, claim: Option<Claim>, sequence: u8 },
     Delete { name: usize },
     Touch { name: usize },
     Pass { seconds: u64 },
