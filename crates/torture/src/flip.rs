@@ -3,9 +3,10 @@
 //!
 //! The store has everything that is ever written: several generations of the superblock, a
 //! manifest, a table, home files with full and unfinished regions, segments full to the last block
-//! and others, batches of several frames. It is opened once more before bits are flipped, so that
-//! the new epoch's first frame vouches for every byte before it. (What the very last batch of a
-//! process that was killed held cannot be told from a batch that was torn.)
+//! and others, batches of several frames. Something vouches for every byte before bits are flipped:
+//! the log is closed, so that its witness does, or opened once more, so that the new epoch's first
+//! frame does. (What the very last batch of a process that was killed held cannot be told from a
+//! batch that was torn.)
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,8 @@ pub fn run(first: u64, stores: u64, stride: usize, mut progress: impl FnMut(u64)
     let mut verdict = Verdict::new(Layer::Flip);
     for seed in first..first.saturating_add(stores) {
         let mut dice = Dice::new(seed);
-        let store = Store::make(seed, &mut dice);
+        let vouched = if seed.is_multiple_of(2) { Vouched::ByWitness } else { Vouched::ByEpoch };
+        let store = Store::make(seed, vouched, &mut dice);
         for (path, len) in store.files() {
             let places = store.places(&path, len);
             let from = dice.index(stride.max(1)).min(places.len().saturating_sub(1));
@@ -55,6 +57,15 @@ pub fn run(first: u64, stores: u64, stride: usize, mut progress: impl FnMut(u64)
     verdict
 }
 
+/// What vouches for a store's last commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Vouched {
+    /// The witness of an orderly end.
+    ByWitness,
+    /// The first frame of the next epoch.
+    ByEpoch,
+}
+
 /// A store to be damaged.
 struct Store {
     disk: SimDisk,
@@ -63,7 +74,7 @@ struct Store {
 }
 
 impl Store {
-    fn make(seed: u64, dice: &mut Dice) -> Self {
+    fn make(seed: u64, vouched: Vouched, dice: &mut Dice) -> Self {
         let options = Options {
             segment_bytes: 64 << 10,
             max_payload_bytes: 8 << 10,
@@ -77,6 +88,7 @@ impl Store {
         let disk = SimOptions::seeded(seed);
         let setup = Setup::with(options, disk, None);
         let disk = setup.new_disk();
+        let mut content = Content::new();
         for part in 0..4 {
             let opened = open(&disk, &setup, seed).expect("nothing fails");
             fill(&opened.log, dice, part);
@@ -84,10 +96,15 @@ impl Store {
                 opened.log.checkpoint().expect("nothing fails");
                 opened.log.checkpoint().expect("nothing fails");
             }
+            if part == 3 && vouched == Vouched::ByWitness {
+                opened.log.close().expect("nothing fails");
+                content = contents(&opened.log).expect("nothing fails");
+            }
         }
-        let opened = open(&disk, &setup, seed).expect("nothing fails");
-        let content = contents(&opened.log).expect("nothing fails");
-        drop(opened);
+        if vouched == Vouched::ByEpoch {
+            let opened = open(&disk, &setup, seed).expect("nothing fails");
+            content = contents(&opened.log).expect("nothing fails");
+        }
         let disk = disk.crash_with(|_| true);
         Self { disk, setup, content }
     }

@@ -53,11 +53,13 @@ pub enum Planted {
     TableAhead,
     /// The home forgets streams whose end may not be durable.
     DeadTooEarly,
+    /// Nothing vouches for the last commit of a log that is closed.
+    WitnessForgotten,
 }
 
 impl Planted {
     /// Every one.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::BarrierSkipped,
         Self::HomeBarrierSkipped,
         Self::AckBeforeBarrier,
@@ -78,6 +80,7 @@ impl Planted {
         Self::SlotMistaken,
         Self::TableAhead,
         Self::DeadTooEarly,
+        Self::WitnessForgotten,
     ];
 
     /// What it is, in words.
@@ -103,6 +106,7 @@ impl Planted {
             Self::SlotMistaken => "a slot is taken for the stream that it had",
             Self::TableAhead => "a table is ahead of the log",
             Self::DeadTooEarly => "a home forgets what may come back",
+            Self::WitnessForgotten => "an orderly end has no witness",
         }
     }
 
@@ -135,6 +139,7 @@ impl Planted {
             Self::SlotMistaken => Some(in_log::Planted::SlotMistaken),
             Self::TableAhead => Some(in_log::Planted::TableAhead),
             Self::DeadTooEarly => Some(in_log::Planted::DeadTooEarly),
+            Self::WitnessForgotten => Some(in_log::Planted::WitnessForgotten),
         }
     }
 }

@@ -42,7 +42,7 @@ fn every_history_of_one_letter_comes_back_after_every_crash() {
 
 #[test]
 fn a_flipped_bit_is_an_error_or_without_effect() {
-    hold(&flip::run(0, 1, 23, |_| {}));
+    hold(&flip::run(0, 2, 23, |_| {}));
 }
 
 #[test]

@@ -26,6 +26,8 @@ const STORY_LINES: usize = 40;
 const SEEDS: u64 = 1000;
 /// Seeds within which `planted` has to catch each bug, unless told otherwise.
 const SEEDS_PER_BUG: u64 = 500;
+/// Of layer `flip`: one store after an orderly end, and one that was opened again.
+const STORES: u64 = 2;
 /// Lives of a process unless told otherwise.
 const CYCLES: u64 = 100;
 /// The hidden word that starts what dies.
@@ -97,7 +99,7 @@ fn campaign(args: &TortureArgs, seed: u64, progress: &dyn Fn(u64)) -> Result<(Ve
             let most = args.seeds.unwrap_or(u64::MAX);
             small::run(seed, most, small::Bounds::default(), progress)
         }
-        Layer::Flip => flip::run(seed, args.seeds.unwrap_or(1), 1, progress),
+        Layer::Flip => flip::run(seed, args.seeds.unwrap_or(STORES), 1, progress),
         Layer::Planted => planted::run(seed, args.seeds.unwrap_or(SEEDS_PER_BUG), progress),
         Layer::Kill | Layer::Shutdown | Layer::Syscall | Layer::Full => {
             return real(args, seed, progress);

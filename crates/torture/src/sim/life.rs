@@ -3,7 +3,8 @@
 //!
 //! What the log should answer is known beforehand, from the model; any other answer is a finding.
 //! `ask` makes requests, `owed` keeps what was promised, `readers` reads, lists and watches, `jobs`
-//! has the threads, `room` knows when the log may say that it is full.
+//! has the threads, `close` ends a life in order, `room` knows when the log may say that it is
+//! full.
 
 use std::time::Duration;
 
@@ -108,8 +109,19 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Ends the life: what is still owed is waited for, and every stream is read once more.
+    /// Ends the life as a killed process does.
     pub(super) fn finish(mut self) -> Result<(), Violation> {
+        self.wind_up()
+    }
+
+    /// Ends the life in order.
+    pub(super) fn finish_in_order(mut self) -> Result<(), Violation> {
+        self.wind_up()?;
+        self.close()
+    }
+
+    /// What is still owed is waited for, and every stream is read once more.
+    fn wind_up(&mut self) -> Result<(), Violation> {
         self.finish_jobs()?;
         if self.run.dice.one_in(2) {
             self.wait_for_all()?;

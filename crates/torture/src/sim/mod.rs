@@ -8,6 +8,7 @@
 //! what a single flipped bit does to it.
 
 mod ask;
+mod close;
 mod cut;
 mod end;
 mod jobs;
@@ -241,7 +242,7 @@ impl Run {
                 break;
             }
         }
-        life.finish()
+        if life.ends_in_order() { life.finish_in_order() } else { life.finish() }
     }
 
     fn count(&mut self, what: &'static str) {

@@ -7,7 +7,7 @@ use highwater_report::run_dir::{RunDir, check_name};
 use highwater_torture::{Layer, Verdict};
 use serde_json::{Value, json};
 
-use super::{CYCLES, SEEDS, SEEDS_PER_BUG, is_real};
+use super::{CYCLES, SEEDS, SEEDS_PER_BUG, STORES, is_real};
 use crate::args::TortureArgs;
 use crate::output;
 
@@ -80,7 +80,7 @@ fn asked(args: &TortureArgs) -> Option<u64> {
     let default = match args.layer {
         Layer::Sim => Some(SEEDS),
         Layer::Small => None,
-        Layer::Flip => Some(1),
+        Layer::Flip => Some(STORES),
         Layer::Planted => Some(SEEDS_PER_BUG),
         Layer::Kill | Layer::Shutdown | Layer::Syscall | Layer::Full => Some(CYCLES),
     };
