@@ -311,19 +311,20 @@ pub struct TortureArgs {
     /// Seeds (sim), histories (small), stores (flip), seeds per bug (planted)
     #[arg(long, value_name = "N", conflicts_with = "cycles")]
     pub seeds: Option<u64>,
-    /// Lives of a process (kill, shutdown, syscall), disks filled up (full)
+    /// Lives of a process (kill, shutdown, syscall, serve), disks filled up (full)
     #[arg(long, value_name = "N")]
     pub cycles: Option<u64>,
-    /// First seed; without it, sim, kill, shutdown, syscall and full draw one and print it
+    /// First seed; without it, sim and the layers with cycles draw one and print it
     #[arg(long, value_name = "K")]
     pub seed: Option<u64>,
     /// File system, for shutdown and full
     #[arg(long, value_name = "FS", default_value = "ext4", value_parser = file_system_parser())]
     pub fs: FileSystem,
-    /// Existing directory in which kill, shutdown, syscall and full make one of their own
+    /// Existing directory in which kill, shutdown, syscall, full and serve make one of theirs
     #[arg(long, value_name = "DIR")]
     #[arg(required_if_eq_any([
         ("layer", "kill"), ("layer", "shutdown"), ("layer", "syscall"), ("layer", "full"),
+        ("layer", "serve"),
     ]))]
     pub dir: Option<PathBuf>,
     /// Also keep the verdict in a new directory below this one

@@ -10,12 +10,12 @@
 //! fails), [`small`] (every small history, every crash), [`flip`] (a bit of every field),
 //! [`planted`] (bugs that `sim` must catch); and with real processes on real directories
 //! ([`real`]): [`kill`] (the process is killed), [`shutdown`] (its file system loses power),
-//! [`syscall`] (calls of the system fail), [`full`] (the disk fills up). They share [`model`] (what
-//! streams mean), `oracle`, `meddle` (a disk that watches, and skips barriers on request), `dice`
-//! and [`verdict`]; those on real directories `campaign`, `yard` (their directory) and `image`
-//! (file systems).
+//! [`syscall`] (calls of the system fail), [`full`] (the disk fills up), [`serve`] (the process is
+//! a server, and killed). They share [`model`] (what streams mean), `oracle`, `meddle` (a disk that
+//! watches, and skips barriers on request), `dice` and [`verdict`]; those on real directories
+//! `campaign`, `yard` (their directory) and `image` (file systems).
 //!
-//! What is absent: the protocol above the log.
+//! The protocol above the log is the business of [`serve`] alone.
 
 mod campaign;
 mod dice;
@@ -29,6 +29,7 @@ mod oracle;
 mod pause;
 pub mod planted;
 pub mod real;
+pub mod serve;
 pub mod shutdown;
 pub mod sim;
 pub mod small;

@@ -27,11 +27,13 @@ pub enum Layer {
     Syscall,
     /// A disk that is full.
     Full,
+    /// A server that is killed.
+    Serve,
 }
 
 impl Layer {
     /// Every one.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Sim,
         Self::Small,
         Self::Flip,
@@ -40,10 +42,11 @@ impl Layer {
         Self::Shutdown,
         Self::Syscall,
         Self::Full,
+        Self::Serve,
     ];
     /// Their names.
-    pub const NAMES: [&str; 8] =
-        ["sim", "small", "flip", "planted", "kill", "shutdown", "syscall", "full"];
+    pub const NAMES: [&str; 9] =
+        ["sim", "small", "flip", "planted", "kill", "shutdown", "syscall", "full", "serve"];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -56,6 +59,7 @@ impl Layer {
             Self::Shutdown => "shutdown",
             Self::Syscall => "syscall",
             Self::Full => "full",
+            Self::Serve => "serve",
         }
     }
 }

@@ -11,8 +11,8 @@ use highwater_disk::Rng;
 use highwater_disk::real::SystemRng;
 use highwater_torture::sim::{self, Keep};
 use highwater_torture::{
-    Campaign, CampaignError, Layer, Program, Verdict, flip, full, kill, planted, real, shutdown,
-    small, syscall,
+    Campaign, CampaignError, Layer, Program, Verdict, flip, full, kill, planted, real, serve,
+    shutdown, small, syscall,
 };
 use indicatif::ProgressBar;
 
@@ -32,6 +32,8 @@ const STORES: u64 = 2;
 const CYCLES: u64 = 100;
 /// The hidden word that starts what dies.
 const CHILD: &str = "torture-child";
+/// The word that starts a server.
+const SERVER: &str = "serve";
 
 /// Runs a layer, prints what it found, and tells by the exit code.
 pub fn run(args: &TortureArgs) -> Result<Ending> {
@@ -75,7 +77,7 @@ pub fn child() -> Result<Ending> {
 
 /// Whether a layer starts processes on a real directory.
 fn is_real(layer: Layer) -> bool {
-    matches!(layer, Layer::Kill | Layer::Shutdown | Layer::Syscall | Layer::Full)
+    matches!(layer, Layer::Kill | Layer::Shutdown | Layer::Syscall | Layer::Full | Layer::Serve)
 }
 
 /// Whether a layer draws its seed where none is given.
@@ -86,7 +88,9 @@ fn is_fresh(layer: Layer) -> bool {
 fn check(args: &TortureArgs) -> Result<()> {
     let misfit = if is_real(args.layer) { args.seeds } else { args.cycles };
     if misfit.is_some() {
-        bail!("--cycles goes with --layer kill, shutdown, syscall, full; --seeds with the others");
+        bail!(
+            "--cycles goes with kill, shutdown, syscall, full and serve; --seeds with the others"
+        );
     }
     Ok(())
 }
@@ -101,7 +105,7 @@ fn campaign(args: &TortureArgs, seed: u64, progress: &dyn Fn(u64)) -> Result<(Ve
         }
         Layer::Flip => flip::run(seed, args.seeds.unwrap_or(STORES), 1, progress),
         Layer::Planted => planted::run(seed, args.seeds.unwrap_or(SEEDS_PER_BUG), progress),
-        Layer::Kill | Layer::Shutdown | Layer::Syscall | Layer::Full => {
+        Layer::Kill | Layer::Shutdown | Layer::Syscall | Layer::Full | Layer::Serve => {
             return real(args, seed, progress);
         }
     };
@@ -114,8 +118,9 @@ fn real(args: &TortureArgs, seed: u64, progress: &dyn Fn(u64)) -> Result<(Verdic
     let dir = dir.canonicalize().with_context(|| format!("cannot use {}", dir.display()))?;
     let path = std::env::current_exe().context("cannot find this program")?;
     let stop = stop::on_signal()?;
+    let begins = if args.layer == Layer::Serve { SERVER } else { CHILD };
     let mut campaign = Campaign {
-        program: &Program { path, arguments: vec![CHILD.to_owned()] },
+        program: &Program { path, arguments: vec![begins.to_owned()] },
         dir: &dir,
         seed,
         cycles: args.cycles.unwrap_or(CYCLES),
@@ -127,6 +132,7 @@ fn real(args: &TortureArgs, seed: u64, progress: &dyn Fn(u64)) -> Result<(Verdic
         Layer::Shutdown => shutdown::run(&mut campaign, args.fs),
         Layer::Syscall => syscall::run(&mut campaign),
         Layer::Full => full::run(&mut campaign, args.fs),
+        Layer::Serve => serve::run(&mut campaign),
         _ => kill::run(&mut campaign),
     };
     let verdict = match ran {

@@ -92,6 +92,44 @@ fn a_killed_process_has_lost_nothing_that_was_acknowledged() {
 }
 
 #[test]
+fn a_killed_server_has_lost_nothing_that_it_answered() {
+    smoke("a killed server", "--layer serve", 6);
+}
+
+/// Runs servers through a script that gets their arguments; gives what was found wrong.
+fn servers_through(script: &str) -> String {
+    let dir = temporary();
+    let path = dir.path().join("server");
+    let text = format!("#!/bin/sh\n{script}\nexec {PROGRAM} serve \"$@\"\n");
+    std::fs::write(&path, text).expect("a script");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a program");
+    let mut campaign = highwater_torture::Campaign {
+        program: &highwater_torture::Program { path, arguments: Vec::new() },
+        dir: dir.path(),
+        seed: 1,
+        cycles: 60,
+        planted: None,
+        stop: &std::sync::atomic::AtomicBool::new(false),
+        progress: &mut |_| {},
+    };
+    let verdict = highwater_torture::serve::run(&mut campaign).expect("the machine works");
+    assert!(!verdict.held(), "{script}: {verdict}");
+    verdict.to_string()
+}
+
+#[test]
+fn servers_that_answer_too_early_or_forget_are_noticed_when_they_are_killed() {
+    let early = "for a; do case $a in --durability=*) a=--durability=relaxed=10s ;; esac; \
+                 shift; set -- \"$@\" \"$a\"; done";
+    servers_through(early);
+    let forgets = "for a; do case $a in --data-dir=*) rm -rf \"${a#*=}\"/* ;; esac; done";
+    let found = servers_through(forgets);
+    assert!(["the keys were", "I1"].iter().any(|word| found.contains(word)), "{found}");
+    let few = servers_through("set -- \"$@\" --max-producers=1");
+    assert!(few.contains("which is "), "{few}");
+}
+
+#[test]
 fn a_kept_verdict_tells_seed_counts_and_machine_and_no_path() {
     let (runs, dir) = (temporary(), temporary());
     let keep = format!("--runs {} --name", runs.path().display());

@@ -1,4 +1,5 @@
-//! Holds a store that was opened again against what is known of it.
+//! Holds a store that was opened again against what is known of it: whoever can list its streams
+//! and read them, from within a process or over a network, is a [`Shelf`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -12,6 +13,29 @@ use super::ledger::{Event, Ledger, worker_of};
 use super::plan::{Plan, SHARED, Step, WORKERS};
 use super::{records, shared_name};
 use crate::oracle::{Oracle, Seen, look};
+
+/// A store as somebody who can only look at it has it.
+pub(crate) trait Shelf {
+    /// Names of all streams.
+    fn names(&mut self) -> Result<Vec<String>, String>;
+
+    /// Reads a stream; nothing where there is none.
+    fn look(&mut self, name: &str) -> Result<Option<Seen>, String>;
+}
+
+impl Shelf for &Log {
+    fn names(&mut self) -> Result<Vec<String>, String> {
+        Ok(self.list("", None, usize::MAX))
+    }
+
+    fn look(&mut self, name: &str) -> Result<Option<Seen>, String> {
+        match look(self, name) {
+            // It has ended by itself meanwhile.
+            Err(LogError::Rejected(_)) if name.starts_with('x') => Ok(None),
+            looked => looked.map_err(|error| error.to_string()),
+        }
+    }
+}
 
 /// What was found in a store.
 struct Found {
@@ -37,8 +61,8 @@ impl Ledger {
     ///
     /// # Errors
     /// What is not as it must be, with the number of the invariant.
-    pub(super) fn judge(&mut self, log: &Log) -> Result<(), String> {
-        let found = self.find(log)?;
+    pub(crate) fn judge(&mut self, shelf: &mut dyn Shelf) -> Result<(), String> {
+        let found = self.find(shelf)?;
         let mut places = Vec::new();
         for worker in 0..WORKERS {
             places.push(self.place(worker, &found)?);
@@ -52,17 +76,17 @@ impl Ledger {
         Ok(())
     }
 
-    fn find(&mut self, log: &Log) -> Result<Found, String> {
+    fn find(&mut self, shelf: &mut dyn Shelf) -> Result<Found, String> {
         let from_ms = now_ms();
         let mut own: Vec<BTreeMap<String, Seen>> = (0..WORKERS).map(|_| BTreeMap::new()).collect();
         let mut shared: [BTreeMap<u64, Vec<u64>>; SHARED] =
             std::array::from_fn(|_| BTreeMap::new());
         let mut lens = [None; SHARED];
-        for name in log.list("", None, usize::MAX) {
-            let seen = match look(log, &name) {
+        for name in shelf.names()? {
+            let seen = match shelf.look(&name) {
                 Ok(Some(seen)) => seen,
                 // It has ended by itself meanwhile.
-                Ok(None) | Err(LogError::Rejected(_)) if name.starts_with('x') => continue,
+                Ok(None) if name.starts_with('x') => continue,
                 Ok(None) => return Err(format!("I5: {name} is listed, and not there")),
                 Err(error) => return Err(format!("I1: {name} cannot be read: {error}")),
             };

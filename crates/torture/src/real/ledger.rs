@@ -15,61 +15,61 @@ use super::settings::Nature;
 
 /// What is known.
 #[derive(Debug, Clone)]
-pub(super) struct Ledger {
-    pub(super) nature: Nature,
-    pub(super) books: Vec<Book>,
+pub(crate) struct Ledger {
+    pub(crate) nature: Nature,
+    pub(crate) books: Vec<Book>,
     /// What happened in this life, in the order in which it was reported.
-    pub(super) events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// Whether the shared streams were made for certain.
-    pub(super) is_ready: bool,
+    pub(crate) is_ready: bool,
     /// When streams end by themselves, by worker and step.
-    pub(super) ends: BTreeMap<(u64, u64), Ends>,
+    pub(crate) ends: BTreeMap<(u64, u64), Ends>,
     /// What readers saw of workers' streams, by worker and step.
-    pub(super) saw: BTreeMap<(u64, u64), Saw>,
-    pub(super) saw_shared: [u64; SHARED],
+    pub(crate) saw: BTreeMap<(u64, u64), Saw>,
+    pub(crate) saw_shared: [u64; SHARED],
     /// Spare streams that are deleted.
-    pub(super) dropped: BTreeSet<String>,
+    pub(crate) dropped: BTreeSet<String>,
     /// Spare streams that may be.
-    pub(super) dropping: BTreeSet<String>,
-    pub(super) counts: BTreeMap<&'static str, u64>,
+    pub(crate) dropping: BTreeSet<String>,
+    pub(crate) counts: BTreeMap<&'static str, u64>,
     /// When this life's end began.
-    pub(super) end: Option<Instant>,
+    pub(crate) end: Option<Instant>,
 }
 
 /// What is known of a worker.
 #[derive(Debug, Clone)]
-pub(super) struct Book {
+pub(crate) struct Book {
     /// Where the store was found at the last opening.
-    pub(super) base: Plan,
+    pub(crate) base: Plan,
     /// First step that was not acknowledged.
-    pub(super) acked: u64,
+    pub(crate) acked: u64,
 }
 
 /// Something that orders what came after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
+pub(crate) enum Event {
     Acked { worker: u64, number: u64, heard: Instant },
     LaneFailed { lane: u16 },
 }
 
 /// When a stream ends by itself, ms since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ends {
-    pub(super) not_before_ms: u64,
-    pub(super) by_ms: u64,
+pub(crate) struct Ends {
+    pub(crate) not_before_ms: u64,
+    pub(crate) by_ms: u64,
 }
 
 /// What a reader saw of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Saw {
-    pub(super) len: u64,
-    pub(super) crc: u32,
-    pub(super) is_closed: bool,
+pub(crate) struct Saw {
+    pub(crate) len: u64,
+    pub(crate) crc: u32,
+    pub(crate) is_closed: bool,
 }
 
 impl Ledger {
     /// Of a store that is not there yet.
-    pub(super) fn new(nature: Nature) -> Self {
+    pub(crate) fn new(nature: Nature) -> Self {
         let book = |worker| Book { base: Plan::new(nature.seed, worker), acked: 0 };
         Self {
             nature,
@@ -90,7 +90,7 @@ impl Ledger {
     ///
     /// # Errors
     /// A report that says that something is wrong, or that cannot be.
-    pub(super) fn hear(&mut self, report: &Report) -> Result<(), String> {
+    pub(crate) fn hear(&mut self, report: &Report) -> Result<(), String> {
         match report {
             Report::Ready => self.is_ready = true,
             Report::Acked { worker, number } => return self.acked(*worker, *number),
@@ -153,26 +153,26 @@ impl Ledger {
     }
 
     /// Adds to a count.
-    pub(super) fn count(&mut self, what: &'static str, by: u64) {
+    pub(crate) fn count(&mut self, what: &'static str, by: u64) {
         if by > 0 {
             *self.counts.entry(what).or_default() += by;
         }
     }
 
     /// Settings of the store.
-    pub(super) fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         super::settings::options(self.nature)
     }
 
     /// Whether an acknowledgement outlives what ends a life of this kind.
-    pub(super) fn is_vouched_for(&self) -> bool {
+    pub(crate) fn is_vouched_for(&self) -> bool {
         !matches!(self.options().durability, Durability::Relaxed { .. })
     }
 }
 
 impl Book {
     /// First step that no end of the process can have left in the store, and the plan before it.
-    pub(super) fn asked(&self) -> Plan {
+    pub(crate) fn asked(&self) -> Plan {
         let mut plan = self.base.clone();
         while plan.next() <= self.acked || plan.is_in_burst() {
             plan.advance();
@@ -182,6 +182,6 @@ impl Book {
 }
 
 /// The worker that a stream belongs to, from its name.
-pub(super) fn worker_of(name: &str) -> Option<u64> {
+pub(crate) fn worker_of(name: &str) -> Option<u64> {
     name.split('/').next()?.strip_prefix(['w', 's', 'x'])?.parse().ok()
 }

@@ -12,17 +12,17 @@ use super::settings::Nature;
 
 /// What a process is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Orders {
+pub(crate) struct Orders {
     /// The store's directory, which exists.
-    pub(super) dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// The store.
-    pub(super) nature: Nature,
+    pub(crate) nature: Nature,
     /// First step of each worker that nobody acknowledged.
-    pub(super) from: Vec<u64>,
+    pub(crate) from: Vec<u64>,
     /// First step of each worker that is not in the store: those before are repeated.
-    pub(super) known: Vec<u64>,
+    pub(crate) known: Vec<u64>,
     /// Spare streams that are deleted.
-    pub(super) dropped: BTreeSet<String>,
+    pub(crate) dropped: BTreeSet<String>,
 }
 
 /// What a process reports.
@@ -71,21 +71,21 @@ pub(crate) enum Report {
 
 /// Writes reports, each at once.
 #[derive(Clone)]
-pub(super) struct Reporter(Arc<Mutex<Box<dyn Write + Send>>>);
+pub(crate) struct Reporter(Arc<Mutex<Box<dyn Write + Send>>>);
 
 /// Nobody listens any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Gone;
+pub(crate) struct Gone;
 
 impl Reporter {
     /// Begins on a line of its own: something else may have written to the same output.
-    pub(super) fn new(mut output: impl Write + Send + 'static) -> Result<Self, Gone> {
+    pub(crate) fn new(mut output: impl Write + Send + 'static) -> Result<Self, Gone> {
         output.write_all(b"\n").map_err(|_| Gone)?;
         Ok(Self(Arc::new(Mutex::new(Box::new(output)))))
     }
 
     /// Writes a line.
-    pub(super) fn say(&self, report: &Report) -> Result<(), Gone> {
+    pub(crate) fn say(&self, report: &Report) -> Result<(), Gone> {
         let mut line = serde_json::to_vec(report).expect("reports have no maps");
         line.push(b'\n');
         let mut output = self.0.lock().map_err(|_| Gone)?;
@@ -101,7 +101,7 @@ impl std::fmt::Debug for Reporter {
 
 impl Report {
     /// Reads a line; `None` for one that is no report.
-    pub(super) fn of_line(line: &str) -> Option<Self> {
+    pub(crate) fn of_line(line: &str) -> Option<Self> {
         serde_json::from_str(line).ok()
     }
 }

@@ -15,14 +15,14 @@
 //! comes, is the machine's affair.
 
 pub mod child;
-mod judge;
-mod ledger;
+pub(crate) mod judge;
+pub(crate) mod ledger;
 mod life;
 mod lines;
-mod plan;
+pub(crate) mod plan;
 mod reader;
-mod records;
-mod settings;
+pub(crate) mod records;
+pub(crate) mod settings;
 mod witness;
 mod worker;
 
@@ -61,7 +61,7 @@ const LONGEST_MOMENT_US: u64 = 3000;
 const CONTENT_TYPE: &str = "text/plain";
 
 /// Name of a stream that all workers append to.
-fn shared_name(stream: usize) -> String {
+pub(crate) fn shared_name(stream: usize) -> String {
     format!("shared/{stream}")
 }
 
@@ -73,8 +73,8 @@ fn made_by(metadata: &[u8]) -> u64 {
 /// A store under torture, and all that is known of it.
 #[derive(Debug)]
 pub(crate) struct Subject {
-    dir: PathBuf,
-    ledger: Ledger,
+    pub(crate) dir: PathBuf,
+    pub(crate) ledger: Ledger,
 }
 
 /// What the store's disk may do in a life.
@@ -245,13 +245,13 @@ impl Subject {
                 Err(error) if settings::is_full(&error) => return Ok(Judged::NoRoom),
                 Err(error) => return Err(format!("I1, I7: it does not open: {error}")),
             };
-            self.ledger.judge(&log)?;
+            self.ledger.judge(&mut &log)?;
         }
         Ok(Judged::Held)
     }
 
     /// What `highwater check` says: clean, or a torn tail.
-    fn check(&mut self) -> Result<(), String> {
+    pub(crate) fn check(&mut self) -> Result<(), String> {
         let disk = ReadOnly::open(&self.dir).map_err(|error| error.to_string())?;
         let report = match check::check(&disk, &mut |_| {}) {
             Ok(report) => report,

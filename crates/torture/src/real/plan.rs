@@ -21,14 +21,14 @@ const LONGEST_BURST: u64 = 12;
 
 /// An idempotent producer's claim; the producer is the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Claim {
-    pub(super) epoch: u64,
-    pub(super) sequence: u64,
+pub(crate) struct Claim {
+    pub(crate) epoch: u64,
+    pub(crate) sequence: u64,
 }
 
 /// How long a stream lives without being used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Life {
+pub(crate) enum Life {
     /// Until a moment, ms from when it is asked for.
     Until(u64),
     /// For so long after its last use, ms.
@@ -37,7 +37,7 @@ pub(super) enum Life {
 
 /// What is asked of the log. Payloads are the step's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Create {
         name: String,
         closes: bool,
@@ -75,20 +75,20 @@ pub(super) enum Step {
 
 /// A step and its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Numbered {
-    pub(super) number: u64,
-    pub(super) step: Step,
+pub(crate) struct Numbered {
+    pub(crate) number: u64,
+    pub(crate) step: Step,
 }
 
 /// A stream of a worker's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     /// The step that made it.
-    pub(super) made: u64,
+    pub(crate) made: u64,
     /// Records, each with how much of it is there: a fork may begin in the middle of one.
     pieces: Vec<(u64, u64)>,
-    pub(super) len: u64,
-    pub(super) is_closed: bool,
+    pub(crate) len: u64,
+    pub(crate) is_closed: bool,
     claim: Option<Claim>,
     was_forked: bool,
 }
@@ -104,13 +104,22 @@ impl Stream {
     }
 
     /// Its bytes.
-    pub(super) fn content(&self, worker: u64) -> Vec<u8> {
+    pub(crate) fn content(&self, worker: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (number, len) in &self.pieces {
             let len = usize::try_from(*len).expect("u64 fits usize");
             bytes.extend_from_slice(&records::record(worker, *number)[..len]);
         }
         bytes
+    }
+
+    /// Where the last record ends that ends at an offset or before it.
+    pub(crate) fn record_end_before(&self, offset: u64) -> u64 {
+        let ends = self.pieces.iter().scan(0, |end, (_, len)| {
+            *end += len;
+            Some(*end)
+        });
+        ends.take_while(|end| *end <= offset).last().unwrap_or(0)
     }
 
     /// What a fork of it begins with.
@@ -136,7 +145,7 @@ struct Share {
 
 /// What comes next for a worker, and what came before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     seed: u64,
     worker: u64,
     next: u64,
@@ -146,15 +155,15 @@ pub(super) struct Plan {
     /// How often the name of a slot was given up for good.
     given_up: [u64; SLOTS],
     /// Its own streams, but for those that end by themselves.
-    pub(super) streams: BTreeMap<String, Stream>,
+    pub(crate) streams: BTreeMap<String, Stream>,
     shares: [Share; SHARED],
     /// Streams that end by themselves: name and the step that made it.
-    pub(super) timed: BTreeMap<String, u64>,
+    pub(crate) timed: BTreeMap<String, u64>,
 }
 
 impl Plan {
     /// Begins with step 0 of a store.
-    pub(super) fn new(seed: u64, worker: u64) -> Self {
+    pub(crate) fn new(seed: u64, worker: u64) -> Self {
         Self {
             seed,
             worker,
@@ -169,7 +178,7 @@ impl Plan {
     }
 
     /// Begins at a later step.
-    pub(super) fn at(seed: u64, worker: u64, step: u64) -> Self {
+    pub(crate) fn at(seed: u64, worker: u64, step: u64) -> Self {
         let mut plan = Self::new(seed, worker);
         while plan.next < step {
             plan.advance();
@@ -178,23 +187,23 @@ impl Plan {
     }
 
     /// Number of the next step.
-    pub(super) const fn next(&self) -> u64 {
+    pub(crate) const fn next(&self) -> u64 {
         self.next
     }
 
     /// First step of the burst that the last step was part of: everything before it was
     /// acknowledged when the burst was asked for.
-    pub(super) const fn began(&self) -> u64 {
+    pub(crate) const fn began(&self) -> u64 {
         self.began
     }
 
     /// Whether the next step is asked for without waiting for the last one.
-    pub(super) const fn is_in_burst(&self) -> bool {
+    pub(crate) const fn is_in_burst(&self) -> bool {
         self.burst.is_some()
     }
 
     /// Whether the steps from here to another can all be asked a second time, and are known then.
-    pub(super) fn can_be_repeated(mut self, until: u64) -> bool {
+    pub(crate) fn can_be_repeated(mut self, until: u64) -> bool {
         let mut epochs: BTreeMap<String, u64> = BTreeMap::new();
         while self.next < until {
             let (name, claim) = match self.advance().step {
@@ -212,12 +221,12 @@ impl Plan {
     }
 
     /// Numbers of this worker's records in a shared stream.
-    pub(super) fn shared(&self, stream: usize) -> &[u64] {
+    pub(crate) fn shared(&self, stream: usize) -> &[u64] {
         &self.shares[stream].numbers
     }
 
     /// Takes the next step.
-    pub(super) fn advance(&mut self) -> Numbered {
+    pub(crate) fn advance(&mut self) -> Numbered {
         let number = self.next;
         let mixed =
             self.seed ^ (self.worker + 1) << 56 ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -11,12 +11,12 @@ const MOST_FILL: usize = 3000;
 const HUGE_FILL: usize = 12_000;
 
 /// Length of a worker's record.
-pub(super) fn len(worker: u64, number: u64) -> usize {
+pub(crate) fn len(worker: u64, number: u64) -> usize {
     HEADER_LEN + fill_len(&mut dice(worker, number))
 }
 
 /// Makes a worker's record.
-pub(super) fn record(worker: u64, number: u64) -> Vec<u8> {
+pub(crate) fn record(worker: u64, number: u64) -> Vec<u8> {
     let mut dice = dice(worker, number);
     let fill = fill_len(&mut dice);
     let fill = dice.bytes(fill);
@@ -43,7 +43,7 @@ fn fill_len(dice: &mut Dice) -> usize {
 ///
 /// # Errors
 /// When bytes are no record.
-pub(super) fn split<'a>(
+pub(crate) fn split<'a>(
     mut bytes: &'a [u8],
     numbers: &mut BTreeMap<u64, Vec<u64>>,
 ) -> Result<&'a [u8], String> {

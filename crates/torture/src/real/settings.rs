@@ -31,11 +31,13 @@ pub(crate) enum Kind {
     Calls,
     /// The disk is full.
     Full,
+    /// The process is killed, and it is a server.
+    Serve,
 }
 
 impl Kind {
     /// Whether spare streams are deleted when the log is full.
-    pub(super) const fn drops_spares(self) -> bool {
+    pub(crate) const fn drops_spares(self) -> bool {
         matches!(self, Self::Full | Self::Calls)
     }
 }
@@ -52,18 +54,20 @@ pub(crate) struct Nature {
 }
 
 /// Settings of a store.
-pub(super) fn options(nature: Nature) -> Options {
+pub(crate) fn options(nature: Nature) -> Options {
     let Nature { kind, seed, planted } = nature;
     let mut dice = Dice::new(seed ^ 0x5E77_1265);
     let durability = match (kind, dice.below(8)) {
-        (Kind::Kill, 0) => Durability::Memory,
-        (Kind::Kill | Kind::Power, 1 | 2) => {
+        (Kind::Kill | Kind::Serve, 0) => Durability::Memory,
+        (Kind::Kill | Kind::Power | Kind::Serve, 1 | 2) => {
             Durability::Relaxed { within: Duration::from_millis(dice.pick(&[2, 10, 40])) }
         }
         _ => Durability::Wal,
     };
     let is_relaxed = matches!(durability, Durability::Relaxed { .. });
-    let segment_bytes = dice.pick(&[64 << 10, 64 << 10, 128 << 10, 256 << 10]);
+    let least_bytes = dice.pick(&[64 << 10, 64 << 10, 128 << 10, 256 << 10]);
+    // A server's frames have 1 MiB at most.
+    let segment_bytes = if kind == Kind::Serve { 2 << 20 } else { least_bytes };
     Options {
         // Acknowledged before it is durable, a worker's row of steps is one row in one lane only.
         lanes: if is_relaxed { 1 } else { dice.pick(&[1, 2, 3]) },
@@ -136,11 +140,11 @@ mod tests {
     #[test]
     fn every_seed_gives_settings_that_can_be_meant() {
         for seed in 0..300 {
-            for kind in [Kind::Kill, Kind::Power, Kind::Calls, Kind::Full] {
+            for kind in [Kind::Kill, Kind::Power, Kind::Calls, Kind::Full, Kind::Serve] {
                 let options = options(Nature { kind, seed, planted: None });
                 assert_eq!(options.check(), Ok(()), "{kind:?} {seed}");
                 let is_wal = options.durability == Durability::Wal;
-                assert!(is_wal || matches!(kind, Kind::Kill | Kind::Power));
+                assert!(is_wal || matches!(kind, Kind::Kill | Kind::Power | Kind::Serve));
             }
         }
     }

@@ -82,7 +82,7 @@ fn asked(args: &TortureArgs) -> Option<u64> {
         Layer::Small => None,
         Layer::Flip => Some(STORES),
         Layer::Planted => Some(SEEDS_PER_BUG),
-        Layer::Kill | Layer::Shutdown | Layer::Syscall | Layer::Full => Some(CYCLES),
+        Layer::Kill | Layer::Shutdown | Layer::Syscall | Layer::Full | Layer::Serve => Some(CYCLES),
     };
     args.cycles.or(args.seeds).or(default)
 }
@@ -91,7 +91,7 @@ fn asked(args: &TortureArgs) -> Option<u64> {
 fn file_system(args: &TortureArgs) -> Option<String> {
     match args.layer {
         Layer::Shutdown | Layer::Full => Some(args.fs.name().to_owned()),
-        Layer::Kill | Layer::Syscall => {
+        Layer::Kill | Layer::Syscall | Layer::Serve => {
             let dir = args.dir.as_ref()?.canonicalize().ok()?;
             highwater_probe::disk::mounts::mount_of(&dir).map(|mount| mount.kind)
         }
