@@ -64,7 +64,8 @@ pub fn append(
     Ok(Decision::Stage)
 }
 
-/// A closed stream takes nothing, but knows again what closed it.
+/// A closed stream takes nothing, but knows again what closed it. It does not look at what else its
+/// producers sent before: it is closed to that as to anything else (protocol, section 5.2.1).
 fn on_closed(
     slot: &Slot,
     rare: Option<&Rare>,
@@ -76,19 +77,11 @@ fn on_closed(
     let closed_by = rare.and_then(|rare| rare.closed_by.as_ref());
     if let (Some(producer), Some(closed_by)) = (&request.producer, closed_by)
         && is_same(producer, closed_by)
-        && request.end == End::Close
     {
         return Ok(known(AppendOutcome::Duplicate { highest: producer.sequence }));
     }
     if is_empty && request.producer.is_none() {
         return Ok(known(AppendOutcome::AlreadyClosed));
-    }
-    // A producer's earlier append stays a duplicate after the close.
-    if let Some(producer) = &request.producer
-        && request.end == End::Open
-        && let Some(known) = judge_producer(slot, rare, producer)?
-    {
-        return Ok(known);
     }
     Err(Rejection::Closed { tail: slot.tail })
 }
@@ -220,7 +213,10 @@ mod tests {
         let ask = |request: &Append<'_>| append(&closed, Some(&known), request);
         let close = |request: Append<'static>| Append { end: End::Close, ..request };
         assert!(matches!(ask(&close(from(1, 4))), Ok(Decision::Known { .. })));
-        assert!(matches!(ask(&from(1, 3)), Ok(Decision::Known { .. })));
+        assert!(matches!(ask(&from(1, 4)), Ok(Decision::Known { .. })));
+        for (epoch, sequence) in [(1, 3), (1, 5), (1, 9), (0, 0), (2, 1)] {
+            assert!(matches!(ask(&from(epoch, sequence)), Err(Rejection::Closed { .. })));
+        }
         assert!(matches!(ask(&close(from(1, 5))), Err(Rejection::Closed { .. })));
         assert!(matches!(ask(&close(DATA)), Err(Rejection::Closed { .. })));
         let only_close = Append { payload: b"", ..close(DATA) };

@@ -1,3 +1,4 @@
+use highwater_log::request::End;
 use highwater_streams::error::Problem;
 use highwater_streams::service::{Append, Taken};
 
@@ -133,14 +134,19 @@ fn a_stream_remembers_as_many_producers_as_documented_and_forgets_the_one_longes
     }
 }
 
-/// Point 19 is of `fields`; point 20 goes on behind an end.
+/// Point 19 is of `fields`; point 20 does not go on behind an end (section 5.2.1).
 #[test]
-fn a_producers_earlier_append_is_still_known_behind_the_end() {
+fn behind_the_end_a_producer_is_told_of_the_end_whatever_it_sends() {
     let store = Store::new(44);
     store.put("a", &create(TEXT, "")).unwrap();
     store.post("a", &sent("x", 1, 0)).unwrap();
     store.post("a", &close()).unwrap();
-    let again = store.post("a", &sent("x", 1, 0)).unwrap();
-    assert_eq!((again.taken, again.is_closed), (Taken::Before, true));
-    assert_eq!(code(store.post("a", &sent("y", 1, 1))), "STREAM_CLOSED");
+    for (epoch, sequence) in [(1, 0), (1, 1), (1, 7), (0, 0), (2, 3)] {
+        assert_eq!(code(store.post("a", &sent("x", epoch, sequence))), "STREAM_CLOSED");
+    }
+    store.put("b", &create(TEXT, "")).unwrap();
+    let closing = Append { end: End::Close, ..sent("x", 1, 0) };
+    store.post("b", &closing).unwrap();
+    let again = store.post("b", &sent("x", 1, 0)).unwrap();
+    assert_eq!((again.taken, again.is_closed), (Taken::Before, true), "what closed it is known");
 }

@@ -157,21 +157,12 @@ pub fn append(there: There<'_>, request: &Append<'_>, limits: Limits) -> Expecte
 
 fn on_closed(stream: &Stream, request: &Append<'_>) -> Expected<AppendOutcome> {
     if let (Some(producer), Some(by)) = (&request.producer, &stream.closed_by)
-        && request.end == End::Close
         && (producer.id, producer.epoch, producer.sequence) == (&by.id, by.epoch, by.sequence)
     {
         return Expected::Known(AppendOutcome::Duplicate { highest: producer.sequence });
     }
     if request.payload.is_empty() && request.producer.is_none() {
         return Expected::Known(AppendOutcome::AlreadyClosed);
-    }
-    if let Some(producer) = &request.producer
-        && request.end == End::Open
-    {
-        let judged = produced(stream, producer);
-        if judged != Expected::Taken {
-            return judged;
-        }
     }
     Expected::Rejected(Rejection::Closed { tail: Offset(to_u64(stream.content.len())) })
 }
