@@ -22,7 +22,7 @@ pub(super) const ID: &str = "pull";
 /// The stream that tells of wakes.
 pub(super) const WAKES: &str = "sub/wakes";
 /// How long a claim holds.
-const LEASE: Duration = Duration::from_millis(1500);
+const LEASE: Duration = Duration::from_millis(3000);
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -161,7 +161,10 @@ impl Puller {
         match deed {
             Deed::Forget => Ok(()),
             Deed::Rival => {
-                let answer = client.ask(&ask("claim", None, &json!({ "worker": "rival" })))?;
+                let rival = ask("claim", None, &json!({ "worker": "rival" }));
+                // Where the answer is lost, the lease is not: whoever has it keeps it.
+                self.held = Some(held.clone());
+                let answer = client.ask(&rival)?;
                 self.rival(held, &answer)
             }
             Deed::Release => {
@@ -172,8 +175,12 @@ impl Puller {
                 let tails = if deed == Deed::Done { &held.tails[..] } else { &[] };
                 body["acks"] = self.cursors.asking(tails);
                 body["done"] = (deed == Deed::Done).into();
-                // Where the answer is lost, so may be the lease.
+                if deed == Deed::Heartbeat {
+                    // It holds as long as before, where the answer is lost.
+                    self.held = Some(held.clone());
+                }
                 let answer = client.ask(&ask("ack", Some(&held.token), &body))?;
+                self.held = None;
                 if self.kept(&held, &answer, 200)? {
                     self.cursors.answered(tails);
                     if deed == Deed::Heartbeat {
@@ -188,6 +195,7 @@ impl Puller {
 
     /// Another one has asked for what is held.
     fn rival(&mut self, held: Held, answer: &Answer) -> Result<(), Trouble> {
+        self.held = None;
         let is_held = Instant::now() < held.until && self.is_vouched_for;
         let body = answer.json()?;
         if is_held {
