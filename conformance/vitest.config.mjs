@@ -2,10 +2,10 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    include: ["suite.test.mjs"],
+    include: ["suite.test.mjs", "differential/*.test.mjs", "clients/*.test.mjs"],
     testTimeout: 30_000,
     hookTimeout: 30_000,
-    // One server for the suite: its tests are meant to run one after another.
+    // The suite's tests are meant to run one after another, and each file has a server of its own.
     fileParallelism: false,
   },
 });
