@@ -22,7 +22,7 @@ pub(super) const ID: &str = "pull";
 /// The stream that tells of wakes.
 pub(super) const WAKES: &str = "sub/wakes";
 /// How long a claim holds.
-const LEASE: Duration = Duration::from_millis(3000);
+const LEASE: Duration = Duration::from_secs(3);
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(2);
 
