@@ -1,9 +1,9 @@
 //! A buffer that one writer fills from the front while any number of readers look at the part that
 //! is published: what is published never changes again.
 //!
-//! Its memory is the kernel's own zeros, mapped page by page where it is touched. An allocator that
-//! is asked for zeros on a page's boundary writes them all at once: tens of milliseconds for a large
-//! buffer.
+//! Its memory is the kernel's own zeros, mapped page by page where it is touched. An allocator
+//! that is asked for zeros on a page's boundary writes them all at once: tens of milliseconds for a
+//! large one.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ffi::c_void;

@@ -155,15 +155,9 @@ impl Model {
             return Err(Rejection::Empty("the payload"));
         }
         if stream.is_closed {
-            let is_again = add.closes && add.claim.is_some() && add.claim == stream.closed_by;
+            let is_again = add.claim.is_some() && add.claim == stream.closed_by;
             let is_nothing = add.payload.is_empty() && add.claim.is_none();
-            let was_before = !add.closes
-                && match add.claim.map(|claim| stream.judge(claim)) {
-                    Some(Ok(Novelty::Known)) => true,
-                    Some(Err(rejection)) => return Err(rejection),
-                    Some(Ok(Novelty::New)) | None => false,
-                };
-            if is_again || is_nothing || was_before {
+            if is_again || is_nothing {
                 return Ok(known);
             }
             return Err(Rejection::Closed { tail: Offset(known.0) });
