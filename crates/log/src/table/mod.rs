@@ -1,10 +1,11 @@
 //! The streams of a lane, in memory: one compact slot each, and side tables for what few have.
 //!
 //! `slot` is what every stream has, `slots` where they are; `names` and `configs` are what they
-//! refer to, `rare` what few have. `index` finds slots by name, `order` in the order of their names;
-//! `partitions` find them by number, range by range, and know of each range what its snapshot lacks;
-//! `stored` turns a stream into an entry of a snapshot and back; `files` says which snapshots are to
-//! go. Decisions about requests are made in `decide`, which reads and changes nothing.
+//! refer to, `rare` what few have. `index` finds slots by name, `order` in the order of their
+//! names; `partitions` find them by number, range by range, and know of each range what its
+//! snapshot lacks; `stored` turns a stream into an entry of a snapshot and back; `files` says which
+//! snapshots are to go. Decisions about requests are made in `decide`, which reads and changes
+//! nothing.
 
 mod configs;
 pub mod decide;
