@@ -240,9 +240,11 @@ impl Disk for Meddler {
     }
 }
 
-/// The lane of the log that a path is of.
+/// The lane of the log that a path is of: a segment's, or that of the directory of them.
 fn lane_of(path: &PathStr) -> Option<u16> {
-    path.strip_suffix(SEGMENT)?.strip_prefix(LOG)?.split('/').next()?.parse().ok()
+    let inside = path.strip_prefix(LOG)?;
+    let (lane, file) = inside.split_once('/').unwrap_or((inside, SEGMENT));
+    file.ends_with(SEGMENT).then(|| lane.parse().ok())?
 }
 
 /// What may be held when a call on this path is made, but for frames and their barriers.
