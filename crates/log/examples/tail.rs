@@ -30,8 +30,12 @@ fn follow(log: &Log) -> Result<Vec<u8>, highwater_log::error::LogError> {
         if answer.is_closed && at == answer.tail {
             return Ok(bytes);
         }
-        if at == answer.tail && log.watch("tail", at, Waiter::Thread(std::thread::current()))? {
-            std::thread::park();
+        if at == answer.tail {
+            // Kept while this thread waits: dropped, it would wake nobody.
+            let watch = log.watch("tail", at, Waiter::Thread(std::thread::current()))?;
+            if watch.is_some() {
+                std::thread::park();
+            }
         }
     }
 }

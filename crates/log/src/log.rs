@@ -6,13 +6,14 @@ use std::thread::JoinHandle;
 use highwater_disk::{Clock, Disk, Lock, Rng};
 
 use crate::catalog::Catalog;
-use crate::error::{LogResult, OpenError};
+use crate::error::{LogError, LogResult, OpenError};
 use crate::home::Home;
 use crate::home::files::{Files, FilesSettings};
 use crate::ids::{LaneId, Offset, StreamId};
+use crate::lane::commit::Ticket;
 use crate::lane::staging::Identity;
 use crate::lane::waiters::Waiter;
-use crate::lane::{Answer, Around, Found, Images, Lane, Located, Target, Usage, commit::Ticket};
+use crate::lane::{Answer, Around, Found, Images, Lane, Located, Target, Usage, Watch};
 use crate::maintenance::{self, Keeper, Kept, Maintenance};
 use crate::metrics::LaneMetrics;
 use crate::options::Options;
@@ -148,7 +149,8 @@ impl Log {
     /// # Errors
     /// See [`crate::error::Rejection`] and [`crate::error::LogError`].
     pub fn create(&self, request: &Create<'_>) -> LogResult<Ticket<Created>> {
-        self.lane(request.name).create(request)
+        let lane = self.lane(request.name);
+        lane.create(request).inspect_err(|error| wake_left(lane, error))
     }
 
     /// Makes a stream that begins as another's prefix. See [`Fork`].
@@ -162,6 +164,7 @@ impl Log {
         // behind one first.
         let ready = if source.id() == lane.id() { Ok(()) } else { source.sync_shared() };
         let made = ready.and_then(|()| lane.create_fork(request, parent));
+        let made = made.inspect_err(|error| wake_left(lane, error));
         let is_new =
             |made: &Ticket<Created>| made.is(|created| created.outcome == CreateOutcome::New);
         if !made.as_ref().is_ok_and(is_new) {
@@ -175,7 +178,8 @@ impl Log {
     /// # Errors
     /// [`crate::error::Rejection::NotFound`] and [`crate::error::LogError`].
     pub fn touch(&self, name: &str) -> LogResult<()> {
-        self.lane(name).touch(name)
+        let lane = self.lane(name);
+        lane.touch(name).inspect_err(|error| wake_left(lane, error))
     }
 
     /// Appends to a stream, closes it, or both. See [`Append`].
@@ -183,7 +187,8 @@ impl Log {
     /// # Errors
     /// See [`crate::error::Rejection`] and [`crate::error::LogError`].
     pub fn append(&self, request: &Append<'_>) -> LogResult<Ticket<Appended>> {
-        self.lane(request.name).append(request)
+        let lane = self.lane(request.name);
+        lane.append(request).inspect_err(|error| wake_left(lane, error))
     }
 
     /// Deletes a stream.
@@ -191,7 +196,8 @@ impl Log {
     /// # Errors
     /// [`crate::error::Rejection::NotFound`] and [`crate::error::LogError`].
     pub fn delete(&self, name: &str) -> LogResult<Ticket<()>> {
-        self.lane(name).delete(name)
+        let lane = self.lane(name);
+        lane.delete(name).inspect_err(|error| wake_left(lane, error))
     }
 
     /// Reads durable bytes from an offset, about `max_bytes` at most.
@@ -226,12 +232,14 @@ impl Log {
         }
     }
 
-    /// Arranges to be woken when a stream has durable bytes behind `seen`, or ends; gives false
-    /// when it has already.
+    /// Arranges that a waiter is woken, once, when a stream's durable tail is no longer `seen`, or
+    /// the stream ends; gives nothing when that is so already. The watch is over when it is
+    /// dropped: keep it as long as anybody waits. A waiter may be woken for nothing, so look again.
     ///
     /// # Errors
-    /// [`crate::error::Rejection::NotFound`].
-    pub fn watch(&self, name: &str, seen: Offset, waiter: Waiter) -> LogResult<bool> {
+    /// [`crate::error::Rejection::NotFound`], [`crate::error::Rejection::SoftDeleted`],
+    /// [`crate::error::LogError::Poisoned`].
+    pub fn watch(&self, name: &str, seen: Offset, waiter: Waiter) -> LogResult<Option<Watch>> {
         self.lane(name).watch(name, seen, waiter)
     }
 
@@ -347,6 +355,13 @@ impl Log {
         let lanes = u16::try_from(self.lanes.len()).expect("lanes have 16 bits");
         let lane = lane_of(name, lanes);
         &self.lanes[usize::from(lane.0)]
+    }
+}
+
+/// Wakes those who wait on a lane that an operation has found to fail.
+fn wake_left(lane: &Lane, error: &LogError) {
+    if !matches!(error, LogError::Rejected(_) | LogError::Full(_)) {
+        lane.wake_left();
     }
 }
 

@@ -133,14 +133,18 @@ impl Lane {
 
     /// Stages a witness if one is due, or waits to be called. A thread that commits for itself
     /// calls nobody, so the committer looks by itself when a witness may be due.
-    fn wait_for_work<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait_for_work<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.committer = Committer::Waiting;
         let wait = self.until_witness(&state);
-        if wait.is_zero() && self.stage_witness(&mut state) {
+        if !wait.is_zero() {
+            return self.work.wait_timeout(state, wait).expect(PANICKED).0;
+        }
+        if self.stage_witness(&mut state) {
             return state;
         }
-        let wait = if wait.is_zero() { self.options.witness_after } else { wait };
-        self.work.wait_timeout(state, wait).expect(PANICKED).0
+        drop(state);
+        self.wake_left();
+        self.lock()
     }
 
     fn take_batch(&self, state: &mut State) -> Option<Batch> {

@@ -103,7 +103,9 @@ impl Lane {
             }
             state.unread.pop();
         }
+        let woken = std::mem::take(&mut state.ended);
         drop(state);
+        woken.into_iter().for_each(super::Waiter::wake);
         self.kick();
     }
 

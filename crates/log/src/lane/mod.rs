@@ -5,9 +5,14 @@
 //! whichever thread waits for its own record first, or by the lane's committer when nobody does.
 //!
 //! Walk: `staging` builds frames, `apply` changes the table, `commit` writes, `publish` shows,
+<<<<<<< HEAD
 //! `ticket` waits, `read` answers readers, `room` keeps the log in its bounds, `supply` has files
 //! ready, `segment` says what they are, `waiters` and `gate` those who wait, `witness` what vouches
 //! for the last commit.
+=======
+//! `ticket` waits, `read` answers readers, `room` keeps the log in its bounds, `segment` has the
+//! files, `waiters`, `gate` and `watchers` those who wait, `witness` what vouches for the last commit.
+>>>>>>> 9e71199 (log: a watch is over when it is dropped, and wakers are called without the lane's lock)
 
 pub mod apply;
 mod checkpoint;
@@ -25,10 +30,11 @@ mod streams;
 mod supply;
 mod ticket;
 pub mod waiters;
+mod watchers;
 mod witness;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
@@ -50,12 +56,14 @@ use segment::{FileNo, Segment, Spare};
 use staging::{Identity, Staging};
 use supply::Next;
 use waiters::{Waiter, Waiters};
+use watchers::Watchers;
 
 pub use read::{Answer, HomeRange, Located, Piece, Slice};
 pub(crate) use read::{Found, Target};
 use room::Held;
 pub use room::Usage;
 pub(crate) use room::{Claim, Hold, Images};
+pub use watchers::Watch;
 
 const PANICKED: &str = "a thread panicked with the lane's lock held";
 
@@ -146,10 +154,11 @@ pub(crate) struct State {
     expiries: BinaryHeap<Reverse<(u64, SlotNo, StreamId)>>,
     waiters: Waiters,
     gates: Gates,
-    watchers: HashMap<SlotNo, Vec<Waiter>>,
+    watchers: Watchers,
     /// How often it was asked since somebody needed the order of names.
     order_idle: u32,
-    /// Watchers of streams that ended: to be woken by whoever comes next.
+    /// Watchers of streams that ended, or of a lane that failed: to be woken by whoever comes next,
+    /// without the lock, since wakers may take it.
     ended: Vec<Waiter>,
     held: Held,
     poisoned: Option<String>,
@@ -242,7 +251,7 @@ impl Lane {
             expiries: BinaryHeap::new(),
             waiters: Waiters::default(),
             gates: Gates::default(),
-            watchers: HashMap::new(),
+            watchers: Watchers::default(),
             order_idle: 0,
             ended: Vec::new(),
             held: Held::default(),
@@ -310,6 +319,7 @@ impl Lane {
         LaneMetrics {
             lane: self.id(),
             streams: state.table.len(),
+            watches: segment::to_u64(state.watchers.len()),
             staged_bytes: state.staged_bytes,
             segments: segment::to_u64(state.segments.len()),
             spare_segments: state.ready_files(),
@@ -333,6 +343,12 @@ impl Lane {
         let woken = self.lock().poison(why.to_owned());
         woken.into_iter().for_each(Waiter::wake);
         self.work.notify_all();
+    }
+
+    /// Wakes those whom a failed operation has left to be woken.
+    pub(crate) fn wake_left(&self) {
+        let woken = std::mem::take(&mut self.lock().ended);
+        woken.into_iter().for_each(Waiter::wake);
     }
 
     /// Takes nothing in any more, since bytes cannot move home: the log keeps those that it has.
@@ -390,9 +406,7 @@ impl State {
         self.held = Held::default();
         let mut woken = std::mem::take(&mut self.ended);
         self.waiters.take_all(&mut woken);
-        for (_, watchers) in self.watchers.drain() {
-            woken.extend(watchers);
-        }
+        self.watchers.take_all(&mut woken);
         woken
     }
 

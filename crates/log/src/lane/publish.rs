@@ -111,7 +111,7 @@ impl State {
             self.unabsorbed.push(touched.slot);
         }
         if is_watched {
-            woken.extend(self.watchers.remove(&touched.slot).unwrap_or_default());
+            self.watchers.take(touched.slot, woken);
         }
     }
 }

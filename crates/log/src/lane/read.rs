@@ -7,7 +7,6 @@ use std::sync::Arc;
 use highwater_disk::{ErrorKind, PublishedReader};
 
 use super::segment::{self, Segment, to_u64, to_usize};
-use super::waiters::Waiter;
 use super::{Lane, State};
 use crate::error::{LogError, LogResult, Rejection};
 use crate::format::{FormatError, RecordRef, Structure, Verify};
@@ -253,26 +252,6 @@ impl Lane {
         let to = to.min(end).min(Offset(from.0 + HOME_BYTES));
         let range = HomeRange { lane: Arc::clone(self), extent, from, to };
         Ok(Found::Here(located(vec![Piece::Home(range)], to)))
-    }
-
-    /// Arranges to be woken when a stream's durable tail is no longer `seen`, or it ends; gives
-    /// false when that is so already.
-    ///
-    /// # Errors
-    /// [`Rejection::NotFound`], [`LogError::Poisoned`].
-    pub fn watch(&self, name: &str, seen: Offset, waiter: Waiter) -> LogResult<bool> {
-        let mut state = self.lock();
-        let at = self.visible(&state, name)?;
-        let slot = state.table.slot(at);
-        if slot.durable > seen || slot.flags.has(Flags::CLOSED_VISIBLE) {
-            return Ok(false);
-        }
-        // Nothing more comes on a lane that failed.
-        state.check_healthy()?;
-        let slot = state.table.slot_mut(at);
-        slot.flags.set(Flags::WATCHED);
-        state.watchers.entry(at).or_default().push(waiter);
-        Ok(true)
     }
 }
 

@@ -143,7 +143,9 @@ impl Lane {
         state.staging.seal(state.synced, self.now_ms());
         let image = self.activate_next(state, claim).inspect_err(|error| {
             if !matches!(error, LogError::Full(_)) {
-                state.poison(error.to_string()).into_iter().for_each(Waiter::wake);
+                // Woken without the lock: by whoever gets this error.
+                let woken = state.poison(error.to_string());
+                state.ended.extend(woken);
             }
         })?;
         state.staging.roll(image);

@@ -196,9 +196,8 @@ impl Lane {
         };
         let lsn = self.stage(state, &record, Some(at))?;
         // The slot may be another stream's by the time this is durable.
-        let watchers = state.watchers.remove(&at).unwrap_or_default();
         if !planted!(self.options, WatchersForgotten) {
-            state.ended.extend(watchers);
+            state.end_watches(at);
         }
         Ok(lsn)
     }

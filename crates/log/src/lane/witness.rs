@@ -42,7 +42,9 @@ impl Lane {
         self.commit_all()?;
         // Where commits have no barrier, the end gets one: an orderly end loses nothing.
         self.sync_segments()?;
-        if !self.stage_witness(&mut self.lock()) {
+        let is_staged = self.stage_witness(&mut self.lock());
+        if !is_staged {
+            self.wake_left();
             return self.check();
         }
         self.commit_all()?;
@@ -75,7 +77,15 @@ impl Lane {
     /// Stages a witness if the lane has been idle for long enough; gives whether it did.
     pub(crate) fn stage_due_witness(&self) -> bool {
         let mut state = self.lock();
-        self.until_witness(&state).is_zero() && self.stage_witness(&mut state)
+        if !self.until_witness(&state).is_zero() {
+            return false;
+        }
+        let is_staged = self.stage_witness(&mut state);
+        drop(state);
+        if !is_staged {
+            self.wake_left();
+        }
+        is_staged
     }
 
     /// How long it takes at least until a witness is due; nothing where one is.
@@ -91,11 +101,14 @@ impl Lane {
     /// Stages a witness where it has something to vouch for; gives whether it did. An error turns
     /// the lane down, and is told to whoever asks next.
     pub(super) fn stage_witness(&self, state: &mut State) -> bool {
-        if !state.needs_witness() || planted!(self.options, WitnessForgotten) {
+        if !state.needs_witness() {
             return false;
         }
         // Whatever becomes of it: where there is no room, the checkpoint that makes some vouches.
         state.vouched = Vouched::Yes;
+        if planted!(self.options, WitnessForgotten) {
+            return false;
+        }
         self.stage_of_no_stream(state, RecordKind::Witness).is_ok_and(|is_staged| is_staged)
     }
 

@@ -22,6 +22,8 @@ pub struct LaneMetrics {
     pub lane: LaneId,
     /// Streams that have a name.
     pub streams: u64,
+    /// Watches under way.
+    pub watches: u64,
     /// Bytes staged that no commit has taken.
     pub staged_bytes: u64,
     /// Segments in use.

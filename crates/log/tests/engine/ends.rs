@@ -8,6 +8,7 @@ use std::time::Duration;
 use highwater_disk::sim::{CrashMode, Fault, OperationKind, SimClock, SimDisk, SimOptions};
 use highwater_log::error::{LogError, Rejection};
 use highwater_log::ids::Offset;
+use highwater_log::lane::Watch;
 use highwater_log::lane::waiters::Waiter;
 use highwater_log::options::{Durability, Options};
 use highwater_log::request::{Config, Create, End, Expiry, Fork};
@@ -32,11 +33,11 @@ impl Bell {
 }
 
 /// Waits for a stream to go on behind its tail.
-fn watch(log: &Log, name: &str) -> Arc<Bell> {
+fn watch(log: &Log, name: &str) -> (Arc<Bell>, Watch) {
     let bell = Arc::new(Bell::default());
     let seen = log.info(name).unwrap().tail;
-    assert!(log.watch(name, seen, Waiter::Task(Arc::clone(&bell).into())).unwrap());
-    bell
+    let watch = log.watch(name, seen, Waiter::Task(Arc::clone(&bell).into())).unwrap();
+    (bell, watch.expect("nothing has come yet"))
 }
 
 fn fork(log: &Log, name: &str, source: &str) {
@@ -131,7 +132,7 @@ fn a_stream_whose_time_is_over_when_the_log_is_full_ends_when_there_is_room_agai
     let log = open_at(&disk, &tiny(), &clock).unwrap();
     create_with(&log, "short", Expiry::Sliding { ttl_ms: 10_000 });
     fill(&log, 0);
-    let bell = watch(&log, "short");
+    let (bell, _watch) = watch(&log, "short");
     clock.advance(Duration::from_secs(20));
     log.step();
     assert_eq!(state(&log, "short"), Rejection::NotFound);
@@ -151,7 +152,7 @@ fn whoever_watches_a_stream_is_woken_when_a_request_finds_that_its_time_is_over(
     let (disk, clock) = (disk(64), SimClock::new());
     let log = open_at(&disk, &small(), &clock).unwrap();
     create_with(&log, "short", Expiry::Sliding { ttl_ms: 10_000 });
-    let bell = watch(&log, "short");
+    let (bell, _watch) = watch(&log, "short");
     clock.advance(Duration::from_secs(20));
     create(&log, "short").unwrap().wait().unwrap();
     assert!(bell.has_rung());
@@ -163,7 +164,7 @@ fn nobody_waits_for_a_lane_that_has_failed() {
     let disk = disk(65);
     let log = open(&disk, &small()).unwrap();
     create(&log, "s").unwrap().wait().unwrap();
-    let bell = watch(&log, "s");
+    let (bell, _watch) = watch(&log, "s");
     disk.fail_next(OperationKind::SyncData, 1, Fault::Eio);
     assert!(append(&log, "s", b"lost").unwrap().wait().is_err());
     assert!(bell.has_rung());

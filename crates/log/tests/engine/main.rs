@@ -20,4 +20,5 @@ mod rolling;
 mod support;
 mod tables;
 mod waiting;
+mod watching;
 mod write_paths;

@@ -12,6 +12,7 @@ use std::task::{Wake, Waker};
 use highwater_log::Log;
 use highwater_log::error::LogError;
 use highwater_log::ids::{Offset, StreamId};
+use highwater_log::lane::Watch;
 use highwater_log::lane::waiters::Waiter;
 
 use super::Registry;
@@ -42,8 +43,8 @@ pub(super) struct State {
     pub is_reading: bool,
     /// Why there will be nothing more.
     pub ended: Option<Problem>,
-    /// Whether the log holds the hub's waker.
-    is_watched: bool,
+    /// Has the log wake the hub.
+    watch: Option<Watch>,
     /// Where the next parcel begins.
     pub head: Offset,
     pub ring: Ring,
@@ -73,7 +74,7 @@ impl Hub {
             is_stale: false,
             is_reading: false,
             ended: None,
-            is_watched: false,
+            watch: None,
             head: Offset(0),
             ring: Ring::new(ring_bytes),
             attached: 0,
@@ -109,7 +110,10 @@ impl Hub {
             state.detach(number);
         }
         let woken = if state.is_stale { state.wake_for_news() } else { Vec::new() };
+        // Whom nobody reads needs no news: the log keeps no waker of an idle stream's readers.
+        let watch = if state.readers == 0 { state.watch.take() } else { None };
         drop(state);
+        drop(watch);
         woken.into_iter().for_each(Waker::wake);
         self.tidy();
     }
@@ -122,23 +126,21 @@ impl Hub {
         }
     }
 
-    /// Whether nobody needs it: no reader, and no waker in the log that would be made again and
-    /// again for readers that come and go.
+    /// Whether nobody reads from it.
     pub fn is_idle(&self) -> bool {
-        let state = self.lock();
-        state.readers == 0 && !state.is_watched
+        self.lock().readers == 0
     }
 
     /// Sees to it that the log wakes the hub when the stream's tail is no longer this one.
     pub(super) fn watch(self: &Arc<Self>, state: &mut State, log: &Log, tail: Offset) {
-        if state.is_watched || state.ended.is_some() {
+        if state.watch.is_some() || state.ended.is_some() {
             return;
         }
         let waiter = Waiter::Task(Waker::from(Arc::clone(self)));
         match log.watch(self.path.as_str(), tail, waiter) {
-            Ok(true) => state.is_watched = true,
+            Ok(Some(watch)) => state.watch = Some(watch),
             // It has moved already, or the stream is gone: the next look shows which.
-            Ok(false) | Err(LogError::Rejected(_)) => state.note_news(),
+            Ok(None) | Err(LogError::Rejected(_)) => state.note_news(),
             Err(error) => {
                 state.ended = Some(error.into());
                 state.note_news();
@@ -154,10 +156,11 @@ impl Hub {
 impl Wake for Hub {
     fn wake(self: Arc<Self>) {
         let mut state = self.lock();
-        state.is_watched = false;
+        let watch = state.watch.take();
         state.note_news();
         let woken = state.wake_for_news();
         drop(state);
+        drop(watch);
         woken.into_iter().for_each(Waker::wake);
         self.tidy();
     }

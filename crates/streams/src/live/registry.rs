@@ -1,5 +1,4 @@
-//! Finds the hub of a stream: there is one as long as anybody follows it, or the log still holds
-//! its waker.
+//! Finds the hub of a stream: there is one as long as anybody follows it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -131,7 +131,7 @@ impl Streams {
         Cursor::answer(self.clock.wall(), brought, &mut **rng)
     }
 
-    /// Number of streams that are followed, or were until they rested.
+    /// Number of streams that are followed.
     pub fn followed(&self) -> usize {
         self.hubs.len()
     }

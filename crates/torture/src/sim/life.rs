@@ -99,6 +99,13 @@ impl<'a> Life<'a> {
                 Ok(())
             }
             24 if self.run.dice.one_in(2) => self.rest().map(drop),
+            25 if self.run.dice.one_in(2) => {
+                if let Some(dropped) = self.watches.pop() {
+                    drop(dropped);
+                    self.run.count("watches dropped");
+                }
+                Ok(())
+            }
             _ => {
                 if let Some(dropped) = self.waiting.pop() {
                     drop(dropped);

@@ -20,6 +20,8 @@ pub(super) struct Watch {
     id: u64,
     seen: Offset,
     woken: Arc<Bell>,
+    /// Dropped with this.
+    _kept: highwater_log::lane::Watch,
 }
 
 #[derive(Default)]
@@ -141,12 +143,13 @@ impl Life<'_> {
         let woken = Arc::new(Bell::default());
         let waiter = Waiter::Task(Arc::clone(&woken).into());
         match self.opened.log.watch(&name, Offset(from), waiter) {
-            Ok(true) if from == tail && !seen.is_closed => {
+            Ok(Some(kept)) if from == tail && !seen.is_closed => {
                 self.run.count("watches");
-                self.watches.push(Watch { name, id: seen.made, seen: Offset(from), woken });
+                let (id, seen) = (seen.made, Offset(from));
+                self.watches.push(Watch { name, id, seen, woken, _kept: kept });
                 Ok(())
             }
-            Ok(false) if from < tail || seen.is_closed => Ok(()),
+            Ok(None) if from < tail || seen.is_closed => Ok(()),
             Err(LogError::Poisoned(_)) if self.log_failed(lane) => Ok(()),
             other => {
                 let what = format!("a watch of {name} from {from} of {tail} on gives {other:?}");
@@ -170,9 +173,16 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// As `check_watches`, when the log has had the time to end what is over.
+    /// As `check_watches`, when the log has had the time to end what is over. I11: it remembers
+    /// nobody whose watch is over.
     pub(super) fn check_watches_at_rest(&mut self) -> Result<(), Violation> {
         self.check_watches()?;
+        let kept: u64 = self.opened.log.metrics().iter().map(|lane| lane.watches).sum();
+        let most = u64::try_from(self.watches.len()).expect("usize fits u64");
+        if kept > most {
+            let what = format!("the log keeps {kept} watches, and {most} are under way");
+            return Err(Violation::new("I11", what));
+        }
         let is_here = |watch: &Watch| self.opened.log.info(&watch.name).is_some();
         match self.watches.iter().find(|watch| !is_here(watch)) {
             Some(watch) => Err(asleep(watch)),

@@ -12,6 +12,7 @@ use highwater_disk::sim::{SimClock, SimDisk};
 use highwater_log::Log;
 use highwater_log::error::{LogError, LogResult};
 use highwater_log::ids::Offset;
+use highwater_log::lane::Watch;
 use highwater_log::lane::commit::Ticket;
 use highwater_log::lane::waiters::Waiter;
 use highwater_log::options::Options;
@@ -81,6 +82,9 @@ impl Wake for Bell {
         self.0.store(true, Ordering::Relaxed);
     }
 }
+
+/// A stream that is watched, as it was, and whether anything has come.
+type Watched = (&'static str, model::Stream, Arc<Bell>, Watch);
 
 /// A log and its model.
 struct Pair {
@@ -263,15 +267,15 @@ impl Pair {
     }
 
     /// Watches every stream at its tail.
-    fn watches(&self) -> Vec<(&'static str, model::Stream, Arc<Bell>)> {
+    fn watches(&self) -> Vec<Watched> {
         let open = self.model.names().filter(|name| !self.model.find(name).unwrap().is_closed);
         let watch = |name| {
             let bell = Arc::new(Bell::default());
             let stream = self.model.find(name).unwrap().clone();
             let tail = Offset(to_u64(stream.content.len()));
             let waiter = Waiter::Task(Arc::clone(&bell).into());
-            assert!(self.log().watch(name, tail, waiter).unwrap());
-            (name, stream, bell)
+            let watch = self.log().watch(name, tail, waiter).unwrap();
+            (name, stream, bell, watch.expect("nothing has come yet"))
         };
         open.map(watch).collect()
     }
@@ -328,7 +332,7 @@ proptest! {
             let is_same_log = !matches!(step, Step::Reopen);
             pair.act(step);
             pair.compare();
-            for (name, before, bell) in watches {
+            for (name, before, bell, _watch) in watches {
                 // I2: whoever waits is woken by what it waits for, or by the end of the stream.
                 let has_changed = pair.model.find(name).ok().is_none_or(|now| {
                     now.content != before.content || now.is_closed != before.is_closed
