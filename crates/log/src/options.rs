@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::error::OpenError;
+use crate::format::extension::{MAX_METADATA_LEN, MAX_NAME_LEN};
 pub use crate::home::files::FileBarrier;
+use crate::lane::segment::to_u64;
 pub use crate::write_path::{WriteBarrier, WritePath, WritePathChoice};
 
 /// When an append is acknowledged, named by what that guarantees.
@@ -54,6 +56,15 @@ pub struct Options {
     pub checkpoint_interval: Duration,
     /// Streams at most. Default 4 million.
     pub max_streams: u64,
+    /// Longest name of a stream, bytes. 4096 at most, and by default.
+    pub max_name_bytes: u32,
+    /// Most metadata of a stream, bytes. 16 KiB at most, and by default. A content type has 256 at
+    /// most, a producer's id 256, a sequence 1024.
+    pub max_metadata_bytes: u32,
+    /// Memory that streams take, over all lanes, about: slots, names, configurations (each once),
+    /// producers and sequences. Each lane has its share. At it, creates and producers that are new
+    /// to their stream are refused, whatever else goes on; deletes make room. Default 2 GiB.
+    pub max_table_bytes: u64,
     /// Producers remembered per stream, 1024 at most; the one unused for longest is forgotten. All
     /// of them are written whenever a checkpoint finds the stream changed. Default 128.
     pub max_producers: u32,
@@ -95,6 +106,9 @@ impl Default for Options {
             max_image_bytes: 2 << 30,
             checkpoint_interval: Duration::from_secs(60),
             max_streams: 4_000_000,
+            max_name_bytes: 4096,
+            max_metadata_bytes: 16 << 10,
+            max_table_bytes: 2 << 30,
             max_producers: 128,
             partition_streams: crate::table::PARTITION_STREAMS,
             max_open_files: 256,
@@ -112,6 +126,8 @@ impl Default for Options {
 impl Options {
     /// Smallest segment: a header and a frame or two.
     pub const LEAST_SEGMENT_BYTES: u64 = 64 << 10;
+    /// Least memory for the streams of a lane.
+    pub const LEAST_TABLE_BYTES: u64 = 64 << 10;
     /// Room for headers and extensions beside the payload of one record in a frame.
     pub const RECORD_ROOM: u64 = 48 << 10;
 
@@ -125,6 +141,11 @@ impl Options {
     /// Bytes of a lane's segments beyond which a checkpoint begins: before the log is full.
     pub(crate) fn trigger_wal_bytes(&self) -> u64 {
         self.checkpoint_wal_bytes.min(self.max_wal_bytes - 2 * self.segment_bytes)
+    }
+
+    /// What of [`Options::max_table_bytes`] is a lane's.
+    pub(crate) fn lane_table_bytes(&self) -> u64 {
+        self.max_table_bytes / u64::from(self.lanes)
     }
 
     /// Staged bytes beyond which no acknowledgement runs ahead of its barrier.
@@ -181,6 +202,7 @@ impl Options {
         if self.max_streams == 0 || self.max_streams > u64::from(u32::MAX) {
             return refuse("max_streams: 1 to 2^32 - 1".to_owned());
         }
+        self.check_streams()?;
         if self.max_producers == 0 || self.max_producers > 1024 {
             return refuse(format!("max_producers: 1 to 1024, not {}", self.max_producers));
         }
@@ -195,6 +217,23 @@ impl Options {
         }
         if self.max_open_files == 0 {
             return refuse("max_open_files: at least 1".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_streams(&self) -> Result<(), OpenError> {
+        let refuse = |text: String| Err(OpenError::Settings(text));
+        let (name, metadata) = (to_u64(MAX_NAME_LEN), to_u64(MAX_METADATA_LEN));
+        if self.max_name_bytes == 0 || u64::from(self.max_name_bytes) > name {
+            return refuse(format!("max_name_bytes: 1 to {name}, not {}", self.max_name_bytes));
+        }
+        if u64::from(self.max_metadata_bytes) > metadata {
+            let asked = self.max_metadata_bytes;
+            return refuse(format!("max_metadata_bytes: 0 to {metadata}, not {asked}"));
+        }
+        if self.lane_table_bytes() < Self::LEAST_TABLE_BYTES {
+            let least = Self::LEAST_TABLE_BYTES;
+            return refuse(format!("max_table_bytes: at least {least} for each lane"));
         }
         Ok(())
     }
@@ -221,6 +260,9 @@ mod tests {
         assert!(refused(|o| o.lanes = 256).contains("max_image_bytes"));
         assert!(refused(|o| o.max_streams = 0).contains("max_streams"));
         assert!(refused(|o| o.max_producers = 0).contains("max_producers"));
+        assert!(refused(|o| o.max_name_bytes = 5000).contains("max_name_bytes"));
+        assert!(refused(|o| o.max_metadata_bytes = 20_000).contains("max_metadata_bytes"));
+        assert!(refused(|o| o.max_table_bytes = 1).contains("max_table_bytes"));
         assert!(refused(|o| o.witness_after = Duration::ZERO).contains("witness_after"));
         assert!(refused(|o| o.partition_streams = 1).contains("partition_streams"));
     }

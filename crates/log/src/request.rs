@@ -16,6 +16,17 @@ pub struct Config {
     pub metadata: Vec<u8>,
 }
 
+impl Config {
+    /// What one takes in memory besides its texts, about.
+    const BYTES: usize = 128;
+
+    /// Memory that it takes, about: once for all streams that have the same.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = Self::BYTES + self.content_type.len() + self.metadata.len();
+        u64::try_from(bytes).expect("usize fits u64")
+    }
+}
+
 /// Asks for a stream.
 #[derive(Debug, Clone, Copy)]
 pub struct Create<'a> {

@@ -3,7 +3,6 @@
 use crate::error::OpenError;
 use crate::format::{Expiry, Extensions, FormatError, RecordHeader, RecordKind, Structure};
 use crate::ids::{Lsn, Offset};
-use crate::lane::segment::to_u64;
 use crate::request::Config;
 use crate::table::rare::{ClosedBy, Mark, Parent, ProducerState};
 use crate::table::slot::{Flags, Position};
@@ -128,22 +127,17 @@ fn extend(table: &mut Table, at: SlotNo, effect: &Effect<'_>) -> Result<(), Open
     if let Some(producer) = effect.fields.producer {
         let id = std::str::from_utf8(producer.id).map_err(|_| misfit(effect, "producer"))?;
         let state = ProducerState { epoch: producer.epoch, sequence: producer.seq, at: effect.at };
-        let rare = table.rare_mut(at);
-        if !rare.producers.contains_key(id) {
-            make_room(rare, effect.max_producers);
-        }
-        rare.producers.insert(id.into(), state);
+        table.note_producer(at, id, state, effect.max_producers);
         if closes {
-            let closed_by =
-                ClosedBy { id: id.into(), epoch: producer.epoch, sequence: producer.seq };
-            rare.closed_by = Some(closed_by);
+            let (epoch, sequence) = (producer.epoch, producer.seq);
+            table.note_closed_by(at, ClosedBy { id: id.into(), epoch, sequence });
         }
     }
     if matches!(table.config(at).expiry, Some(Expiry::Sliding { .. })) {
         touch(table, at, effect)?;
     }
     if let Some(sequence) = effect.fields.sequence {
-        table.rare_mut(at).sequence = Some(sequence.into());
+        table.note_sequence(at, sequence);
     }
     table.note_change(at);
     Ok(())
@@ -165,16 +159,5 @@ fn mark(table: &mut Table, at: SlotNo, effect: &Effect<'_>) {
     let last = rare.marks.last().map_or(0, |mark| mark.offset.0);
     if rare.marks.is_empty() || offset.0 - last >= MARK_EVERY_BYTES {
         rare.marks.push(Mark { offset, at: effect.at });
-    }
-}
-
-/// Forgets the producer unused for longest, when there are as many as may be.
-fn make_room(rare: &mut crate::table::rare::Rare, max: u32) {
-    if to_u64(rare.producers.len()) < u64::from(max) {
-        return;
-    }
-    let oldest = rare.producers.iter().min_by_key(|(_, state)| state.at);
-    if let Some(id) = oldest.map(|(id, _)| id.clone()) {
-        rare.producers.remove(&id);
     }
 }

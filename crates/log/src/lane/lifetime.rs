@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use super::segment::to_u64;
 use super::{Lane, State, Waiter};
 use crate::error::{LogResult, Rejection};
 use crate::format::{Expiry, Extensions, NewRecord, RecordKind};
@@ -14,6 +15,8 @@ use crate::table::slot::Flags;
 const TOUCH_SHARE: u64 = 8;
 /// And by so much at least, ms.
 const TOUCH_LEAST_MS: u64 = 1000;
+/// Entries of streams that are gone may stay among so many.
+const EXPIRIES_KEPT: u64 = 1024;
 /// Streams that one step ends.
 const EXPIRED_PER_STEP: usize = 1000;
 
@@ -81,6 +84,11 @@ impl Lane {
         if let Some(ends_ms) = Self::ends_at(state, at) {
             let id = state.table.slot(at).id;
             state.expiries.push(Reverse((ends_ms, at, id)));
+        }
+        // I11: streams that are deleted before their time leave theirs behind.
+        if to_u64(state.expiries.len()) > EXPIRIES_KEPT.max(2 * state.table.len()) {
+            let (table, expiries) = (&state.table, &mut state.expiries);
+            expiries.retain(|Reverse((_, at, id))| table.is_at(*at, *id));
         }
     }
 

@@ -5,14 +5,9 @@
 //! whichever thread waits for its own record first, or by the lane's committer when nobody does.
 //!
 //! Walk: `staging` builds frames, `apply` changes the table, `commit` writes, `publish` shows,
-<<<<<<< HEAD
 //! `ticket` waits, `read` answers readers, `room` keeps the log in its bounds, `supply` has files
-//! ready, `segment` says what they are, `waiters` and `gate` those who wait, `witness` what vouches
-//! for the last commit.
-=======
-//! `ticket` waits, `read` answers readers, `room` keeps the log in its bounds, `segment` has the
-//! files, `waiters`, `gate` and `watchers` those who wait, `witness` what vouches for the last commit.
->>>>>>> 9e71199 (log: a watch is over when it is dropped, and wakers are called without the lane's lock)
+//! ready, `segment` says what they are, `waiters`, `gate` and `watchers` those who wait, `witness`
+//! what vouches for the last commit.
 
 pub mod apply;
 mod checkpoint;
@@ -319,6 +314,8 @@ impl Lane {
         LaneMetrics {
             lane: self.id(),
             streams: state.table.len(),
+            table_bytes: state.table.bytes(),
+            expiries: segment::to_u64(state.expiries.len()),
             watches: segment::to_u64(state.watchers.len()),
             staged_bytes: state.staged_bytes,
             segments: segment::to_u64(state.segments.len()),

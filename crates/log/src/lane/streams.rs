@@ -16,8 +16,8 @@ use crate::request::{
 };
 use crate::table::SlotNo;
 use crate::table::decide::{self, Decision};
-use crate::table::rare::Parent;
-use crate::table::slot::{Flags, Position};
+use crate::table::rare::{Parent, Rare};
+use crate::table::slot::{Flags, Position, Slot};
 
 /// A stream to be made.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +85,11 @@ impl Lane {
             let limit = self.options.max_streams;
             return Err(LogError::Full(format!("{limit} streams are the limit")));
         }
+        self.check_config(new)?;
+        self.check_memory_of(
+            state,
+            Slot::bytes_of(new.name.as_bytes()) + new.config.bytes() + Rare::BYTES,
+        )?;
         let id = StreamId::new(self.identity.lane, state.next_stream);
         let config = new.config;
         let text = Some(config.content_type.as_str()).filter(|text| !text.is_empty());
@@ -134,6 +139,9 @@ impl Lane {
                 return Ok(Ticket::new(self, at, Appended { tail, outcome }));
             }
             Decision::Stage => {}
+        }
+        if request.producer.is_some() || request.sequence.is_some() {
+            self.check_memory_of(&state, Rare::growth(state.table.rare(at), request))?;
         }
         let closes = request.end == End::Close;
         let is_empty = request.payload.is_empty();
@@ -221,6 +229,30 @@ impl Lane {
         let (size, limit) = (to_u64(payload.len()), self.options.max_payload_bytes);
         if size > limit {
             return Err(Rejection::TooLarge { what: "the payload", size, limit }.into());
+        }
+        Ok(())
+    }
+
+    fn check_config(&self, new: &NewStream<'_>) -> LogResult<()> {
+        let name = ("the name", new.name.len(), self.options.max_name_bytes);
+        let metadata = &new.config.metadata;
+        let metadata = ("the metadata", metadata.len(), self.options.max_metadata_bytes);
+        for (what, size, limit) in [name, metadata] {
+            let (size, limit) = (to_u64(size), u64::from(limit));
+            if size > limit {
+                return Err(Rejection::TooLarge { what, size, limit }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what would take the table beyond its memory (I11).
+    fn check_memory_of(&self, state: &State, growth: u64) -> LogResult<()> {
+        let (bytes, limit) = (state.table.bytes(), self.options.lane_table_bytes());
+        if growth > 0 && bytes + growth > limit {
+            return Err(LogError::Full(format!(
+                "streams of this lane take {bytes} bytes of memory, and {limit} may be: delete                  some, or raise max_table_bytes"
+            )));
         }
         Ok(())
     }

@@ -22,6 +22,10 @@ pub struct LaneMetrics {
     pub lane: LaneId,
     /// Streams that have a name.
     pub streams: u64,
+    /// Memory that streams take, about, bytes: what `Options::max_table_bytes` bounds.
+    pub table_bytes: u64,
+    /// Ends of streams that are known ahead; those of streams that are gone are among them.
+    pub expiries: u64,
     /// Watches under way.
     pub watches: u64,
     /// Bytes staged that no commit has taken.

@@ -20,6 +20,7 @@ pub struct Configs {
     list: Vec<Option<Shared>>,
     free: Vec<ConfigNo>,
     numbers: HashMap<Arc<Config>, ConfigNo>,
+    bytes: u64,
 }
 
 #[derive(Debug)]
@@ -36,6 +37,7 @@ impl Configs {
             return number;
         }
         let config = Arc::new(config.clone());
+        self.bytes += config.bytes();
         let shared = Shared { config: Arc::clone(&config), streams: 1 };
         let number = if let Some(number) = self.free.pop() {
             self.list[place(number)] = Some(shared);
@@ -59,6 +61,11 @@ impl Configs {
         &self.list[place(number)].as_ref().expect("a stream has it").config
     }
 
+    /// Memory that they take, about.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Takes it back from a stream; it goes with the last one.
     pub fn release(&mut self, number: ConfigNo) {
         let entry = &mut self.list[place(number)];
@@ -66,6 +73,7 @@ impl Configs {
         shared.streams -= 1;
         if shared.streams == 0 {
             self.numbers.remove(&shared.config);
+            self.bytes -= shared.config.bytes();
             *entry = None;
             self.free.push(number);
         }
@@ -93,7 +101,7 @@ mod tests {
             assert_eq!(**configs.get(a), json);
             configs.release(a);
         }
-        assert_eq!(configs.numbers.len(), 1);
+        assert_eq!((configs.numbers.len(), configs.bytes()), (1, Config::default().bytes()));
         // Its number is free.
         assert_eq!(configs.share(&json), a);
         assert_eq!(**configs.get(other), Config::default());

@@ -32,7 +32,7 @@ use index::Index;
 use order::Order;
 use partition::Write;
 use partitions::Partitions;
-use rare::Rare;
+use rare::{ClosedBy, ProducerState, Rare};
 use slot::{Flags, Slot};
 use slots::Slots;
 
@@ -56,6 +56,8 @@ pub struct Table {
     rare: HashMap<SlotNo, Box<Rare>>,
     configs: Configs,
     len: u64,
+    /// What `rare` takes: see [`Table::bytes`].
+    bytes: u64,
 }
 
 impl Default for Table {
@@ -80,6 +82,7 @@ impl Table {
             rare: HashMap::new(),
             configs: Configs::default(),
             len: 0,
+            bytes: 0,
         }
     }
 
@@ -100,6 +103,12 @@ impl Table {
     /// Streams in it.
     pub fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Memory that streams take, about: slots, names, configurations (each once), producers and
+    /// sequences.
+    pub fn bytes(&self) -> u64 {
+        self.slots.bytes() + self.configs.bytes() + self.bytes
     }
 
     /// Finds a stream by name.
@@ -171,7 +180,35 @@ impl Table {
     /// Gives what few streams have, made if need be.
     pub fn rare_mut(&mut self, at: SlotNo) -> &mut Rare {
         self.slot_mut(at).flags.set(Flags::RARE);
-        self.rare.entry(at).or_default()
+        let bytes = &mut self.bytes;
+        self.rare.entry(at).or_insert_with(|| {
+            *bytes += Rare::BYTES;
+            Box::default()
+        })
+    }
+
+    /// Notes what a producer has sent; where there are as many as may be, the one unused for
+    /// longest is forgotten.
+    pub fn note_producer(&mut self, at: SlotNo, id: &str, state: ProducerState, most: u32) {
+        let rare = self.rare_mut(at);
+        let (added, forgotten) = rare.note_producer(id, state, most);
+        self.bytes += added;
+        self.bytes -= forgotten;
+    }
+
+    /// Notes who closed a stream: once.
+    pub fn note_closed_by(&mut self, at: SlotNo, closed_by: ClosedBy) {
+        let added = to_u64(closed_by.id.len());
+        let old = self.rare_mut(at).closed_by.replace(closed_by);
+        self.bytes += added;
+        self.bytes -= old.map_or(0, |old| to_u64(old.id.len()));
+    }
+
+    /// Notes the last sequence of a stream.
+    pub fn note_sequence(&mut self, at: SlotNo, sequence: &[u8]) {
+        let old = self.rare_mut(at).sequence.replace(sequence.into());
+        self.bytes += to_u64(sequence.len());
+        self.bytes -= old.map_or(0, |old| to_u64(old.len()));
     }
 
     /// Notes that no snapshot has a stream as it is: the next checkpoint writes it.
@@ -233,7 +270,8 @@ impl Table {
         if let Some(order) = &mut self.order {
             order.remove(at, &self.slots);
         }
-        self.rare.remove(&at);
+        let rare = self.rare.remove(&at).map_or(0, |rare| rare.bytes());
+        self.bytes -= rare;
         let slot = self.slots.vacate(at);
         self.configs.release(slot.config);
         self.len -= 1;
@@ -271,6 +309,10 @@ impl Table {
     }
 }
 
+fn to_u64(value: usize) -> u64 {
+    u64::try_from(value).expect("usize fits u64")
+}
+
 fn position(at: SlotNo) -> usize {
     usize::try_from(at.0).expect("u32 fits usize")
 }
@@ -304,6 +346,26 @@ mod tests {
         assert_eq!(table.len(), 0);
     }
 
+    #[test]
+    fn what_a_stream_takes_is_counted_up_and_down_again() {
+        let mut table = Table::default();
+        let at = table.insert("a", id(1), &Config::default());
+        let bare = table.bytes();
+        let state = |at| ProducerState { epoch: 1, sequence: 2, at: Lsn(at) };
+        for (name, place) in [("one", 1), ("two", 2), ("three", 3), ("three", 4)] {
+            table.note_producer(at, name, state(place), 2);
+        }
+        let kept = Rare::producer_bytes("two") + Rare::producer_bytes("three");
+        assert_eq!(table.bytes(), bare + Rare::BYTES + kept, "one is forgotten");
+        table.note_sequence(at, b"a long one");
+        table.note_sequence(at, b"short");
+        table.note_closed_by(at, ClosedBy { id: "two".into(), epoch: 1, sequence: 2 });
+        assert_eq!(table.bytes(), bare + Rare::BYTES + kept + 5 + 3);
+        assert_eq!(table.bytes(), bare + table.rare(at).unwrap().bytes());
+        table.remove(at);
+        assert_eq!(table.bytes(), 0);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
@@ -329,6 +391,9 @@ mod tests {
                 }
             }
             prop_assert_eq!(table.len(), model.len() as u64);
+            let slots: u64 = model.keys().map(|name| Slot::bytes_of(name.as_bytes())).sum();
+            let configs = if model.is_empty() { 0 } else { Config::default().bytes() };
+            prop_assert_eq!(table.bytes(), slots + configs);
             for (name, id) in &model {
                 let at = table.by_name(name).unwrap();
                 prop_assert_eq!((table.slot(at).id, table.name(at)), (*id, name.as_str()));

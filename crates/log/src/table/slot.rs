@@ -93,6 +93,15 @@ impl Position {
 }
 
 impl Slot {
+    /// What one takes in the indexes besides, about.
+    const INDEX_BYTES: usize = 24;
+
+    /// Memory that a stream of this name takes, about.
+    pub fn bytes_of(name: &[u8]) -> u64 {
+        let bytes = size_of::<Self>() + Self::INDEX_BYTES + name.len();
+        u64::try_from(bytes).expect("usize fits u64")
+    }
+
     /// Makes an empty stream.
     pub fn new(id: StreamId, config: ConfigNo) -> Self {
         Self {

@@ -18,6 +18,7 @@ pub struct Slots {
     free: Vec<SlotNo>,
     len: usize,
     names: Names,
+    bytes: u64,
 }
 
 impl Slots {
@@ -29,6 +30,11 @@ impl Slots {
     /// Slots that have a stream.
     pub fn used(&self) -> usize {
         self.len - self.free.len()
+    }
+
+    /// Memory that its streams take, about.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Gives a slot, if there is such a place.
@@ -61,6 +67,7 @@ impl Slots {
         let next = || SlotNo(u32::try_from(self.len).expect("max_streams fits u32"));
         let at = self.free.pop().unwrap_or_else(next);
         slot.name = self.names.add(at, name.as_bytes());
+        self.bytes += Slot::bytes_of(name.as_bytes());
         if position(at) == self.len {
             self.push(slot);
         } else {
@@ -73,6 +80,7 @@ impl Slots {
     pub fn vacate(&mut self, at: SlotNo) -> Slot {
         let slot = std::mem::replace(self.get_mut(at), Slot::vacant());
         self.free.push(at);
+        self.bytes -= Slot::bytes_of(self.names.get(slot.name));
         self.names.remove(slot.name);
         for Moved { slot, to } in self.names.tidy() {
             self.chunks[position(slot) / CHUNK][position(slot) % CHUNK].name = to;

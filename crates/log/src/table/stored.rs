@@ -143,14 +143,14 @@ fn restore_rare(table: &mut Table, at: SlotNo, entry: &Entry<'_>) -> Option<()> 
     for (producer, at_least) in entry.producers.iter().zip(0..) {
         let (epoch, sequence) = (producer.epoch, producer.seq);
         let state = ProducerState { epoch, sequence, at: Lsn(at_least) };
-        table.rare_mut(at).producers.insert(text(producer.id)?.into(), state);
+        table.note_producer(at, text(producer.id)?, state, u32::MAX);
     }
     if let Some(by) = entry.closed_by {
         let (id, epoch, sequence) = (text(by.id)?.into(), by.epoch, by.seq);
-        table.rare_mut(at).closed_by = Some(ClosedBy { id, epoch, sequence });
+        table.note_closed_by(at, ClosedBy { id, epoch, sequence });
     }
     if let Some(sequence) = entry.sequence {
-        table.rare_mut(at).sequence = Some(sequence.into());
+        table.note_sequence(at, sequence);
     }
     if let Some(parent) = entry.fork_parent {
         let parent = Parent { stream: parent.stream, offset: parent.offset };

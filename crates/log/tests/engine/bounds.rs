@@ -1,0 +1,140 @@
+//! What streams may take in memory (I11): what is beyond a bound is refused, and changes nothing.
+
+use highwater_disk::sim::{SimClock, SimDisk};
+use highwater_log::Log;
+use highwater_log::error::{LogError, LogResult, Rejection};
+use highwater_log::options::Options;
+use highwater_log::request::{Append, Config, Create, End, Expiry, Producer};
+
+use super::support::{append, create, disk, open, open_at, plain, read_all, small};
+
+fn create_with(log: &Log, name: &str, config: &Config) -> LogResult<()> {
+    let request = Create { name, config, payload: b"", end: End::Open };
+    log.create(&request)?.wait().map(drop)
+}
+
+fn table_bytes(log: &Log) -> u64 {
+    log.metrics().iter().map(|lane| lane.table_bytes).sum()
+}
+
+fn by(id: &str, sequence: u64) -> Append<'_> {
+    Append { producer: Some(Producer { id, epoch: 0, sequence }), ..plain("a", b"x") }
+}
+
+#[test]
+fn names_and_metadata_beyond_their_bounds_are_refused_and_change_nothing() {
+    let options = Options { max_name_bytes: 10, max_metadata_bytes: 4, ..small() };
+    let log = open(&disk(1), &options).unwrap();
+    let config = |len| Config { metadata: vec![7; len], ..Config::default() };
+    create_with(&log, "ten bytes.", &config(4)).unwrap();
+    let before = (log.metrics(), log.usage());
+    let refused = |name: &str, len| match create_with(&log, name, &config(len)) {
+        Err(LogError::Rejected(Rejection::TooLarge { what, size, limit })) => (what, size, limit),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused("eleven byte", 0), ("the name", 11, 10));
+    assert_eq!(refused("b", 5), ("the metadata", 5, 4));
+    assert_eq!((log.metrics(), log.usage()), before);
+    assert_eq!(log.list("", None, 9), ["ten bytes."]);
+}
+
+#[test]
+fn the_longest_that_a_format_holds_is_taken_by_default() {
+    let log = open(&disk(2), &small()).unwrap();
+    let config =
+        Config { content_type: "t".repeat(256), metadata: vec![7; 16 << 10], ..Config::default() };
+    create_with(&log, &"n".repeat(4096), &config).unwrap();
+    let longer = create_with(&log, &"n".repeat(4097), &config);
+    assert!(matches!(longer, Err(LogError::Rejected(Rejection::TooLarge { .. }))), "{longer:?}");
+    let config = Config { content_type: "t".repeat(257), ..Config::default() };
+    let longer = create_with(&log, "n", &config);
+    assert!(matches!(longer, Err(LogError::Rejected(Rejection::TooLarge { .. }))), "{longer:?}");
+}
+
+#[test]
+fn streams_beyond_their_memory_are_refused_until_others_are_deleted() {
+    let options = Options { max_table_bytes: Options::LEAST_TABLE_BYTES, ..small() };
+    let disk = disk(3);
+    let log = open(&disk, &options).unwrap();
+    let name = |number: u32| format!("{number}/{}", "n".repeat(1000));
+    let mut made = 0;
+    let refused = loop {
+        match create(&log, &name(made)) {
+            Ok(ticket) => made += ticket.wait().map(|_| 1).unwrap(),
+            Err(error) => break error,
+        }
+    };
+    assert!(
+        matches!(&refused, LogError::Full(why) if why.contains("max_table_bytes")),
+        "{refused}"
+    );
+    assert!((50..70).contains(&made), "{made}");
+    assert!(table_bytes(&log) <= options.max_table_bytes);
+    append(&log, &name(0), b"goes on").unwrap().wait().unwrap();
+    assert!(create(&log, &name(made)).is_err());
+    log.delete(&name(1)).unwrap().wait().unwrap();
+    create(&log, &name(made)).unwrap().wait().unwrap();
+    drop(log);
+    // What is there already is opened under a lower bound, too; only nothing is added.
+    let wide = Options { max_table_bytes: 1 << 20, ..options.clone() };
+    let log = open(&disk, &wide).unwrap();
+    (made + 1..2 * made).for_each(|number| create(&log, &name(number)).map(drop).unwrap());
+    log.close().unwrap();
+    drop(log);
+    let log = open(&disk, &options).unwrap();
+    assert!(table_bytes(&log) > options.max_table_bytes);
+    assert!(create(&log, "b").is_err());
+    assert_eq!(read_all(&log, &name(0)).unwrap(), b"goes on");
+}
+
+#[test]
+fn a_producer_that_is_new_is_refused_where_there_is_no_memory_and_known_ones_go_on() {
+    let options =
+        Options { max_table_bytes: Options::LEAST_TABLE_BYTES, max_producers: 1024, ..small() };
+    let disk = disk(4);
+    let log = open(&disk, &options).unwrap();
+    create(&log, "a").unwrap().wait().unwrap();
+    let id = |number: u32| format!("{number}/{}", "p".repeat(250));
+    let mut known = 0;
+    let refused = loop {
+        match log.append(&by(&id(known), 0)) {
+            Ok(ticket) => known += ticket.wait().map(|_| 1).unwrap(),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, LogError::Full(_)), "{refused}");
+    assert!((150..220).contains(&known), "{known}");
+    let tail = log.info("a").unwrap().tail;
+    log.append(&by(&id(0), 1)).unwrap().wait().unwrap();
+    assert_eq!(log.info("a").unwrap().tail.0, tail.0 + 1);
+    // Replayed from the log, and read from a table, it is the same.
+    let bytes = table_bytes(&log);
+    drop(log);
+    for _ in 0..2 {
+        let log = open(&disk, &options).unwrap();
+        assert_eq!(table_bytes(&log), bytes);
+        assert!(log.append(&by(&id(known), 0)).is_err());
+        log.checkpoint().unwrap();
+    }
+    let log = open(&disk, &options).unwrap();
+    log.delete("a").unwrap().wait().unwrap();
+    assert_eq!(table_bytes(&log), 0);
+}
+
+#[test]
+fn streams_that_are_deleted_long_before_their_time_leave_nothing_behind() {
+    let (disk, clock): (SimDisk, _) = (disk(5), SimClock::new());
+    let options = Options { checkpoint_wal_bytes: 64 << 10, ..small() };
+    let log = open_at(&disk, &options, &clock).unwrap();
+    let expiry = Some(Expiry::Sliding { ttl_ms: 1 << 40 });
+    let config = Config { expiry, ..Config::default() };
+    for number in 0..5000 {
+        create_with(&log, "short-lived", &config).unwrap();
+        log.delete("short-lived").unwrap().wait().unwrap();
+        if number % 50 == 0 {
+            log.checkpoint().unwrap();
+        }
+    }
+    assert!(log.metrics()[0].expiries <= 1025, "{}", log.metrics()[0].expiries);
+    assert_eq!(table_bytes(&log), 0);
+}
