@@ -43,6 +43,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let appended = log.append(&append)?.wait()?;
         println!("{word:?} ends at {}", appended.tail);
     }
+    // In order: from now on damage even to the last commit is told from a torn end.
+    log.close()?;
     drop(log);
 
     let log = open(dir)?;
