@@ -69,6 +69,7 @@ pub mod options;
 mod recover;
 pub mod request;
 mod supplier;
+mod sync;
 mod table;
 pub mod write_path;
 

@@ -58,4 +58,10 @@ pub enum Planted {
     DeadTooEarly,
     /// Nothing vouches for the last commit of a log that is closed.
     WitnessForgotten,
+    /// The mark up to which operations are acknowledged moves before readers see what they did.
+    MarkedBeforeShown,
+    /// Whoever waits looks at the mark, lets go of the lock, and only then joins those who wait.
+    JoinedLate,
+    /// A thread that has committed leaves what was staged meanwhile to nobody.
+    CommitterForgotten,
 }

@@ -8,10 +8,14 @@
 use std::alloc::{Layout, handle_alloc_error};
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+#[cfg(loom)]
+use loom::sync::atomic::AtomicUsize;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+#[cfg(not(loom))]
+use std::sync::atomic::AtomicUsize;
 
 /// Bytes of the smallest page that a kernel maps: the alignment that is had for nothing.
 const PAGE_BYTES: usize = 4096;
@@ -22,6 +26,8 @@ struct Shared {
     len: usize,
     /// Bytes from the start that readers may see, and that the writer never touches again.
     published: AtomicUsize,
+    #[cfg(loom)]
+    touched: Touched,
 }
 
 // SAFETY: the bytes before `published` are only read, those from there on only reached through the
@@ -65,7 +71,13 @@ impl PublishedWriter {
         let Some(start) = start else {
             handle_alloc_error(Layout::from_size_align(len, align).expect("checked above"))
         };
-        let shared = Shared { start, len, published: AtomicUsize::new(0) };
+        let shared = Shared {
+            start,
+            len,
+            published: AtomicUsize::new(0),
+            #[cfg(loom)]
+            touched: Touched::new(len, align),
+        };
         Self { shared: Arc::new(shared), published: 0 }
     }
 
@@ -81,6 +93,8 @@ impl PublishedWriter {
 
     /// Gives everything that is not published, to be written.
     pub fn unpublished(&mut self) -> &mut [u8] {
+        #[cfg(loom)]
+        self.shared.touched.write(self.published);
         let len = self.capacity() - self.published;
         // SAFETY: `published` is at most the capacity, so the pointer stays in the allocation.
         let start = unsafe { self.shared.start.as_ptr().add(self.published) };
@@ -94,10 +108,14 @@ impl PublishedWriter {
     /// # Panics
     /// When fewer are left.
     pub fn publish(&mut self, len: usize) {
+        // Release: a reader that sees the new length sees the bytes.
+        self.publish_as(len, Ordering::Release);
+    }
+
+    fn publish_as(&mut self, len: usize, ordering: Ordering) {
         assert!(len <= self.capacity() - self.published, "publishing more than there is");
         self.published += len;
-        // Release: a reader that sees the new length sees the bytes.
-        self.shared.published.store(self.published, Ordering::Release);
+        self.shared.published.store(self.published, ordering);
     }
 
     /// Gives a reader.
@@ -128,9 +146,39 @@ impl PublishedReader {
     /// Gives the bytes published so far.
     pub fn bytes(&self) -> &[u8] {
         let len = self.shared.published.load(Ordering::Acquire);
+        #[cfg(loom)]
+        self.shared.touched.read(len);
         // SAFETY: these bytes are initialised, were released by the writer, and never change again;
         // the allocation lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.shared.start.as_ptr(), len) }
+    }
+}
+
+/// Tells loom who touches which bytes, as many as the memory is aligned to at a time: it fails where a
+/// read does not come after the write, whatever the bytes are.
+#[cfg(loom)]
+struct Touched {
+    unit: usize,
+    cells: Vec<loom::cell::UnsafeCell<()>>,
+}
+
+#[cfg(loom)]
+impl Touched {
+    fn new(len: usize, unit: usize) -> Self {
+        let cells = (0..len.div_ceil(unit)).map(|_| loom::cell::UnsafeCell::new(()));
+        Self { unit, cells: cells.collect() }
+    }
+
+    /// Everything from a position on may be written.
+    fn write(&self, from: usize) {
+        let cells = self.cells.get(from / self.unit..).unwrap_or_default();
+        cells.iter().for_each(|cell| cell.with_mut(|_| ()));
+    }
+
+    /// Everything before a position may be read.
+    fn read(&self, to: usize) {
+        let cells = &self.cells[..to.div_ceil(self.unit)];
+        cells.iter().for_each(|cell| cell.with(|_| ()));
     }
 }
 
@@ -152,7 +200,44 @@ impl std::fmt::Debug for PublishedReader {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+
+    /// A reader that looks twice while the writer publishes two parts with this ordering.
+    fn read_while_written(ordering: Ordering) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let mut writer = PublishedWriter::new(4, 1);
+            let reader = writer.reader();
+            let looks = loom::thread::spawn(move || {
+                let first = reader.bytes().len();
+                let bytes = reader.bytes();
+                assert_eq!(bytes, &[1, 1, 2, 2][..bytes.len()]);
+                assert!(bytes.len() >= first);
+            });
+            for part in 1..=2 {
+                writer.unpublished()[..2].fill(part);
+                writer.publish_as(2, ordering);
+            }
+            looks.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_a_reader_reads_only_what_was_written_before() {
+        read_while_written(Ordering::Release);
+    }
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn loom_a_length_that_does_not_release_the_bytes_is_caught() {
+        read_while_written(Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -3,7 +3,7 @@
 //! A failed write or barrier is final (I10): the lane is poisoned, nothing is retried, and nothing
 //! that was at risk is acknowledged.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use highwater_disk::{DiskResult, File, PublishedReader};
@@ -18,6 +18,7 @@ use crate::ids::Lsn;
 use crate::options::{Durability, WriteBarrier};
 #[cfg(feature = "planted")]
 use crate::planted::Planted;
+use crate::sync::{MutexGuard, thread};
 
 /// What one commit writes.
 #[derive(Debug)]
@@ -105,6 +106,8 @@ impl Lane {
         self.wake(published.woken);
         #[cfg(feature = "planted")]
         if let Some(files) = early {
+            // Others may act on what they were told before the barrier.
+            thread::yield_now();
             return files.iter().all(|file| file.sync_data().is_ok());
         }
         true
@@ -125,7 +128,7 @@ impl Lane {
             drop(state);
             if let Some(within) = self.relaxed_within() {
                 // Half of what is promised, so that the barrier is done before all of it is gone.
-                std::thread::park_timeout(within / 2);
+                thread::park_timeout(within / 2);
             }
             self.commit_step();
         }

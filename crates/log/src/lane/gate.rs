@@ -1,8 +1,9 @@
 //! Gates: threads that wait for the same commit are woken by one call, however many they are.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use crate::ids::Lsn;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// A gate, closed until it is opened for good.
 #[derive(Debug, Default)]
@@ -20,8 +21,10 @@ impl Gate {
 
     /// Waits until it is open.
     pub(super) fn wait(&self) {
-        let guard = self.opened.wait_while(self.lock(), |is_open| !*is_open);
-        drop(guard.expect("nobody panics with a gate's lock held"));
+        let mut is_open = self.lock();
+        while !*is_open {
+            is_open = self.opened.wait(is_open).expect("nobody panics with a gate's lock held");
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, bool> {

@@ -16,6 +16,8 @@ mod forks;
 pub mod gate;
 mod lifetime;
 mod list;
+#[cfg(all(test, loom))]
+mod models;
 mod publish;
 mod read;
 mod room;
@@ -30,8 +32,7 @@ mod witness;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
 use highwater_disk::{Access, Clock, Disk, DiskResult, PublishedWeak};
@@ -44,6 +45,7 @@ use crate::metrics::{
     CheckpointMetrics, CommitMetrics, Histogram, LaneMetrics, RecoveryMetrics, nanos,
 };
 use crate::options::Options;
+use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::table::{SlotNo, Table};
 use crate::write_path::Chosen;
 use gate::Gates;

@@ -29,6 +29,9 @@ pub(super) struct Published {
 impl Lane {
     /// Makes a written batch visible, or poisons the lane.
     pub(super) fn publish(&self, batch: Batch, written: DiskResult<Spent>) -> Published {
+        if planted!(self.options, MarkedBeforeShown) && written.is_ok() {
+            self.acked.fetch_max(batch.end.0, Ordering::Release);
+        }
         let mut state = self.lock();
         let begun = self.clock.monotonic();
         state.is_committing = false;
@@ -62,7 +65,9 @@ impl Lane {
         let publish = self.clock.monotonic().saturating_sub(begun);
         count(&mut state.commits, &batch, spent, publish);
         state.staging.give_back(batch.frames);
-        let calls = state.committer == Committer::Waiting && !state.staging.is_empty();
+        let calls = state.committer == Committer::Waiting
+            && !state.staging.is_empty()
+            && !planted!(self.options, CommitterForgotten);
         if calls {
             state.committer = Committer::Awake;
         }

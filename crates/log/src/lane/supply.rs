@@ -5,7 +5,7 @@
 //! to one file only: of two an opening could take the wrong one. So whoever needs the next segment
 //! while its header is being written waits for that, and takes no other (I1).
 
-use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::sync::{PoisonError, TryLockError};
 
 use highwater_disk::DiskError;
 
@@ -15,6 +15,7 @@ use super::{Lane, State};
 use crate::error::{LogError, LogResult};
 use crate::format::SegmentHeader;
 use crate::ids::SegmentNo;
+use crate::sync::MutexGuard;
 
 /// What has become of the next segment. Whoever wants to look at it takes the lane's lock first;
 /// whoever makes it ready holds it without that one.

@@ -4,14 +4,15 @@
 //! never do, and threads do not on a busy lane: they have the committer called.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll};
 
 use super::waiters::Waiter;
 use super::{Committer, Lane, State};
 use crate::error::LogResult;
 use crate::ids::Lsn;
+use crate::sync::{MutexGuard, thread};
 
 /// A promise of an acknowledgement.
 #[derive(Debug)]
@@ -94,11 +95,15 @@ impl Lane {
                 return Ok(());
             }
             state.check_healthy()?;
+            if planted!(self.options, JoinedLate) {
+                drop(state);
+                state = self.lock();
+            }
             // Who is durable and still waits, waits for a checkpoint.
             if state.durable > at {
-                state.waiters.add(at, Waiter::Thread(std::thread::current()));
+                state.waiters.add(at, Waiter::Thread(thread::current()));
                 drop(state);
-                std::thread::park();
+                thread::park();
             } else if state.is_committing || self.is_busy(&state) {
                 let (gate, is_lower) = state.gates.join(at);
                 if is_lower {

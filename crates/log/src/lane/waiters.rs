@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
-use std::thread::Thread;
 
 use super::gate::Gate;
 use crate::ids::Lsn;
+use crate::sync::thread::Thread;
 
 /// Somebody to wake.
 #[derive(Debug)]

@@ -180,7 +180,7 @@ impl Lane {
             drop(state);
             if !self.commit_step() {
                 // Somebody else is at it.
-                std::thread::yield_now();
+                crate::sync::thread::yield_now();
             }
         }
     }
