@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use highwater_disk::{Access, Disk, DiskResult, File, PublishedReader, PublishedWriter};
+use highwater_disk::{Access, Disk, DiskError, DiskResult, File, PublishedReader, PublishedWriter};
 
 use crate::format::{BLOCK_BYTES, SegmentHeader};
 use crate::ids::{LaneId, Lsn, SegmentNo};
@@ -78,6 +78,12 @@ pub fn make_file(
         return Err(error);
     }
     Ok(file)
+}
+
+/// Whether the barrier of a directory failed: the names of other new files may be lost, although
+/// their own barrier succeeds after it.
+pub fn lost_names(error: &DiskError) -> bool {
+    error.operation == "sync_dir"
 }
 
 /// Initialises a file: writes all of it with zeros, and waits until they are durable.

@@ -118,7 +118,10 @@ impl Lane {
                 state.next_file = FileNo(file_no.0 + 1);
                 Ok(Spare { file_no, file })
             }
-            Err(error) if error.kind == highwater_disk::ErrorKind::Full => {
+            Err(error)
+                if error.kind == highwater_disk::ErrorKind::Full
+                    && !segment::lost_names(&error) =>
+            {
                 self.maintenance.ask();
                 Err(LogError::Full(format!("no room for another segment of the log: {error}")))
             }
@@ -130,7 +133,7 @@ impl Lane {
     ///
     /// # Errors
     /// The disk's. Where a file cannot be made, whoever needs it gets the error; where its header
-    /// cannot be, the lane is turned down (I10).
+    /// cannot be, or the barrier of their directory fails, the lane is turned down (I10).
     pub(crate) fn prepare_files(&self) -> LogResult<()> {
         let (lane, segment_bytes) = (self.identity.lane, self.identity.segment_bytes);
         loop {
@@ -139,7 +142,13 @@ impl Lane {
                 Lack::File(file_no) => {
                     let access = self.write_path.path.access;
                     let disk = &*self.disk;
-                    let file = segment::make_file(disk, lane, file_no, segment_bytes, access)?;
+                    let made = segment::make_file(disk, lane, file_no, segment_bytes, access);
+                    // The name of a file that is made for an append just now may be lost with it.
+                    let file = made.inspect_err(|error| {
+                        if segment::lost_names(error) {
+                            self.fail(&error.to_string());
+                        }
+                    })?;
                     self.lock().spares.push_back(Spare { file_no, file });
                 }
                 Lack::Header(spare, header, mut next) => {

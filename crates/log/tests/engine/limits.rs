@@ -46,6 +46,21 @@ fn take_space(disk: &SimDisk, left: u64) {
 }
 
 #[test]
+fn a_failed_barrier_of_the_segments_names_ends_the_lane() {
+    // I10: another new file's name may be lost with it, whose own barrier succeeds later.
+    for fault in [Fault::FailedBarrierDropsPages, Fault::Enospc] {
+        let disk = disk(90);
+        let log = open(&disk, &small()).unwrap();
+        create(&log, "a").unwrap().wait().unwrap();
+        fail(&disk, OperationKind::SyncDir, "wal/0", fault);
+        log.maintain();
+        assert!(matches!(append(&log, "a", b"x"), Err(LogError::Poisoned(_))));
+        let log = open(&disk.crash(), &small()).unwrap();
+        append(&log, "a", b"x").unwrap().wait().unwrap();
+    }
+}
+
+#[test]
 fn when_bytes_cannot_move_home_the_lane_is_read_only_and_keeps_its_word() {
     // R1, I10: what is staged rests on the log's own barrier.
     for (kind, place, fault) in [
