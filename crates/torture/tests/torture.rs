@@ -26,6 +26,19 @@ fn fixed_and_fresh_seeds_of_the_simulation_hold() {
 }
 
 #[test]
+fn a_write_that_the_device_lies_about_is_noticed_or_has_no_effect() {
+    hold(&sim::run_lies(0, 1600, None));
+    let fresh = SystemRng::new().next_u64() % 1_000_000_000;
+    println!("fresh seeds from {fresh} on");
+    hold(&sim::run_lies(fresh, 800, None));
+}
+
+#[test]
+fn lies_find_a_log_that_ignores_evidence() {
+    caught(&sim::run_lies(0, 1000, Some(Planted::EvidenceIgnored)));
+}
+
+#[test]
 fn the_same_seed_twice_gives_the_same_trace() {
     for seed in 0..12 {
         let run = || sim::retell(seed, None, Keep::Trace);

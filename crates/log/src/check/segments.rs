@@ -11,7 +11,7 @@ use crate::format::{BLOCK_BYTES, FrameHeader, Label, SegmentHeader};
 use crate::ids::{Epoch, Lsn, SegmentNo};
 use crate::lane::segment::{self, to_u64};
 use crate::lane::staging::Identity;
-use crate::recover::{Stretch, is_part_of, standing};
+use crate::recover::{Stands, Stretch, headers, is_outrun, is_part_of};
 use crate::write_path::SCRATCH;
 
 /// Bytes read at a time.
@@ -118,7 +118,16 @@ fn number(
         Ok(()) if block.iter().all(|byte| *byte == 0) => String::new(),
         Ok(()) => match SegmentHeader::decode(&block) {
             Ok(header) if is_part_of(&header, identity) => {
-                return Ok(Some((header.segno, header.epoch)));
+                let is_outrun =
+                    if header.segno < first { is_outrun(file, &header) } else { Ok(false) };
+                match is_outrun {
+                    Ok(false) => return Ok(Some((header.segno, header.epoch))),
+                    Ok(true) => {
+                        format!("the header is of an earlier use, segment {}", header.segno)
+                    }
+                    Err(error) if is_loss(&error) => error.to_string(),
+                    Err(error) => return Err(error.into()),
+                }
             }
             Ok(header) => {
                 report.damage.push(foreign(path, &header));
@@ -195,15 +204,24 @@ fn foreign(path: &str, header: &SegmentHeader) -> Damage {
     }
 }
 
-/// Collects the headers of all frames that stand at their own place from a position on.
+/// What stands in the segments from a position on.
+#[derive(Default)]
+pub(super) struct Behind {
+    /// Headers of the frames that stand at their own place.
+    pub frames: Vec<FrameHeader>,
+    /// How far the log was durable, as any frame says, wherever it stands.
+    pub durable: Lsn,
+}
+
+/// Collects what frames say from a position on.
 pub(super) fn frames_from(
     segments: &Segments,
     identity: Identity,
     from: Lsn,
     report: &mut CheckReport,
-) -> Result<Vec<FrameHeader>, CheckError> {
+) -> Result<Behind, CheckError> {
     let (first, _) = segment::split(from, identity.segment_bytes);
-    let mut headers = Vec::new();
+    let mut behind = Behind::default();
     for (number, found) in segments.by_number.range(first..) {
         let stretch = Stretch {
             file: &*found.file,
@@ -211,9 +229,10 @@ pub(super) fn frames_from(
             segment_bytes: identity.segment_bytes,
             from,
         };
-        let read = standing(&stretch, |header| {
+        let read = headers(&stretch, |header, stands| {
             if is_of(&header, identity) {
-                headers.push(header);
+                behind.durable = behind.durable.max(header.durable_lsn);
+                behind.frames.extend((stands == Stands::AtHome).then_some(header));
             }
             Ok(())
         });
@@ -227,5 +246,5 @@ pub(super) fn frames_from(
             Err(other) => unreachable!("the visitor refuses nothing: {other}"),
         }
     }
-    Ok(headers)
+    Ok(behind)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::ledger::{Ledger, Line};
 use super::report::RESTORE;
 use super::root::{Known, Whole, section_damage};
-use super::segments::{Segments, frames_from};
+use super::segments::{Behind, Segments, frames_from};
 use super::{CheckError, CheckReport, Damage, LaneReport, Reach, Seen, TornTail, is_loss};
 use crate::error::OpenError;
 use crate::format::{BLOCK_BYTES, FrameContext, FrameHeader, Records, Verify};
@@ -66,7 +66,7 @@ struct Walk<'a, 's> {
     /// Behind the last frame that holds anything of a stream.
     changed_to: Lsn,
     /// Frames that stand anywhere behind the first fault.
-    behind: Option<Vec<FrameHeader>>,
+    behind: Option<Behind>,
     lane: LaneReport,
     report: &'a mut CheckReport,
 }
@@ -253,10 +253,9 @@ impl Walk<'_, '_> {
         if self.behind.is_none() {
             self.behind = Some(frames_from(&self.segments, self.identity, end, self.report)?);
         }
-        let behind = self.behind.as_deref().unwrap_or_default();
-        let behind = behind.iter().filter(|header| header.lsn >= end);
-        let proof = behind.clone().map(|header| header.durable_lsn).max();
-        let proof = proof.unwrap_or(Lsn(0)).max(self.must_reach);
+        let found = self.behind.as_ref().expect("looked for above");
+        let proof = found.durable.max(self.must_reach);
+        let behind = found.frames.iter().filter(|header| header.lsn >= end);
         // Frames of an older epoch are left from what an opening has cut off.
         let of_epoch = behind.filter(|header| header.epoch >= self.context.epoch_at_least);
         let of_epoch: Vec<FrameHeader> = of_epoch.copied().collect();

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use highwater_disk::{Access, Clock, Disk, File};
+use highwater_disk::{Access, Clock, Disk, DiskResult, File};
 
 use crate::error::OpenError;
-use crate::format::{BLOCK_BYTES, FormatError, SegmentHeader, Structure};
+use crate::format::{BLOCK_BYTES, FormatError, FrameHeader, SegmentHeader, Structure};
 use crate::ids::{Epoch, LaneId, SegmentNo};
 use crate::lane::segment::{self, FileNo, Segment, Spare, to_u64};
 use crate::lane::staging::Identity;
@@ -62,6 +62,20 @@ pub(crate) fn is_part_of(header: &SegmentHeader, identity: Identity) -> bool {
     header.store_id == identity.store
         && header.lane == identity.lane
         && header.segment_bytes == identity.segment_bytes
+}
+
+/// Whether a segment's first frame is of a later use than its header: then the header that was
+/// written when it was used again never reached the device.
+///
+/// # Errors
+/// The disk's: what cannot be read proves nothing either way.
+pub(crate) fn is_outrun(file: &dyn File, header: &SegmentHeader) -> DiskResult<bool> {
+    let mut block = segment::zeroed(to_u64(BLOCK_BYTES));
+    file.read_at(&mut block, to_u64(BLOCK_BYTES))?;
+    Ok(FrameHeader::decode(&block).is_ok_and(|frame| {
+        let is_ours = frame.lane == header.lane && frame.store_tag == header.store_id.tag();
+        is_ours && segment::split(frame.lsn, header.segment_bytes).0 > header.segno
+    }))
 }
 
 /// Segments by number.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use highwater_disk::{DiskResult, File, PublishedWriter};
 
-use super::find::{ByNumber, Found, by_number, find_segments, make_first, refuse_lost, spares};
+use super::find::{
+    ByNumber, Found, by_number, find_segments, is_outrun, make_first, refuse_lost, spares,
+};
 use super::scan::{Bad, NoFrame, Reading, Stretch, judge};
 use super::table::{Known, load};
 use crate::catalog::Catalog;
@@ -171,7 +173,8 @@ fn replay(
 }
 
 /// Looks for proof that a place where no frame could be read is no end: in its segment and in every
-/// later one, since one batch may have filled several; a file whose header is lost may be any.
+/// later one, since one batch may have filled several; a file whose header is lost, or the one of
+/// its last use, may be any.
 fn judge_from(
     number: SegmentNo,
     by_number: &ByNumber,
@@ -181,6 +184,12 @@ fn judge_from(
     for (number, (_, found)) in by_number.range(number..) {
         let start = Some(segment::start(*number, segment_bytes));
         judge(&Stretch { file: &*found.file, start, segment_bytes, from: bad.at }, bad)?;
+    }
+    for (header, found) in by_number.range(..number).map(|(_, segment)| segment) {
+        if is_outrun(&*found.file, header)? {
+            let file = &*found.file;
+            judge(&Stretch { file, start: None, segment_bytes, from: bad.at }, bad)?;
+        }
     }
     for found in headless {
         judge(&Stretch { file: &*found.file, start: None, segment_bytes, from: bad.at }, bad)?;

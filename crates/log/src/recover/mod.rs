@@ -11,8 +11,8 @@ mod scan;
 mod store;
 mod table;
 
-pub(crate) use find::is_part_of;
+pub(crate) use find::{is_outrun, is_part_of};
 pub(crate) use lane::{Replay, begins_with, lane_of, open_lane};
-pub(crate) use scan::{NoFrame, Reading, Stretch, standing};
+pub(crate) use scan::{NoFrame, Reading, Stands, Stretch, headers};
 pub(crate) use store::{check_label, directories, open_store, refuse_orphans};
 pub(crate) use table::{Loader, partitions};

@@ -86,12 +86,13 @@ impl<'a> Reading<'a> {
 }
 
 /// Looks behind a place where no frame could be read for proof that acknowledged bytes stood there:
-/// a frame that says the log was durable beyond it.
+/// a frame that says the log was durable beyond it. That stays true wherever the frame stands: one
+/// that was written to a wrong place proves it as well.
 ///
 /// # Errors
 /// [`OpenError::Damaged`] when there is one (I6), and the disk's.
 pub(super) fn judge(stretch: &Stretch<'_>, bad: &Bad<'_>) -> Result<(), OpenError> {
-    standing(stretch, |header| {
+    headers(stretch, |header, _| {
         let is_ours = header.lane == bad.lane && header.store_tag == bad.store_tag;
         if is_ours && header.durable_lsn > bad.at {
             return Err(OpenError::Damaged {
@@ -116,13 +117,22 @@ pub(crate) struct Stretch<'a> {
     pub from: Lsn,
 }
 
-/// Hands on every good header that stands at its own position, whatever stands between them.
+/// Where a header stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stands {
+    /// At its own position.
+    AtHome,
+    /// At another one.
+    Astray,
+}
+
+/// Hands on every good header, whatever stands between them.
 ///
 /// # Errors
 /// What `visit` gives, and the disk's.
-pub(crate) fn standing(
+pub(crate) fn headers(
     stretch: &Stretch<'_>,
-    mut visit: impl FnMut(FrameHeader) -> Result<(), OpenError>,
+    mut visit: impl FnMut(FrameHeader, Stands) -> Result<(), OpenError>,
 ) -> Result<(), OpenError> {
     let Stretch { file, start, segment_bytes, from } = *stretch;
     let mut chunk = crate::lane::segment::zeroed(to_u64(CHUNK_BYTES).min(segment_bytes));
@@ -134,13 +144,11 @@ pub(crate) fn standing(
         file.read_at(bytes, at)?;
         for (block, offset) in bytes.chunks_exact(BLOCK_BYTES).zip((at..).step_by(BLOCK_BYTES)) {
             let Ok(header) = FrameHeader::decode(block) else { continue };
-            let stands = match start {
+            let is_at_home = match start {
                 Some(start) => header.lsn.0 == start.0 + offset,
                 None => header.lsn.0 % segment_bytes == offset,
             };
-            if stands {
-                visit(header)?;
-            }
+            visit(header, if is_at_home { Stands::AtHome } else { Stands::Astray })?;
         }
         at += len;
     }

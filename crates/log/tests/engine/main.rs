@@ -11,6 +11,7 @@ mod ends;
 mod formats;
 mod homes;
 mod hooked;
+mod lies;
 mod lifetimes;
 mod limits;
 mod lists;

@@ -5,13 +5,14 @@
 //! in some lives threads stop in the middle of commits, checkpoints and reads while everything else
 //! goes on. The disk may fail once or crash at any call, in the middle of recovery too. Between
 //! lives the oracle judges what came back, and the offline check what is on the disk; at the end,
-//! what a single flipped bit does to it.
+//! what a single flipped bit does to it. In one seed of eight the device lies (`lies`).
 
 mod ask;
 mod close;
 mod cut;
 mod end;
 mod jobs;
+mod lies;
 mod life;
 mod owed;
 mod readers;
@@ -31,6 +32,7 @@ use crate::oracle::{OpNo, Oracle};
 use crate::planted::Planted;
 use crate::verdict::{Layer, Verdict, Violation};
 pub(crate) use cut::{Cut, Letter};
+use lies::Lies;
 use life::Life;
 use requests::WishedAppend;
 pub(crate) use setup::{Setup, open};
@@ -74,6 +76,25 @@ pub fn run(first: u64, seeds: u64, mut progress: impl FnMut(u64)) -> Verdict {
     verdict
 }
 
+/// As `run`, of devices that lie only, with a planted bug if asked.
+pub fn run_lies(first: u64, seeds: u64, planted: Option<Planted>) -> Verdict {
+    let mut verdict = Verdict::new(Layer::Sim);
+    for seed in (first..)
+        .filter(|seed| lies::is_of(*seed))
+        .take_while(|seed| *seed < first.saturating_add(seeds))
+    {
+        verdict.runs += 1;
+        match lies(seed, planted, Keep::Counts).1 {
+            Ok(history) => verdict.count_all(&history.counts),
+            Err(violation) => {
+                verdict
+                    .fail(format!("seed {seed}: {violation}"), &format!("--seeds 1 --seed {seed}"));
+            }
+        }
+    }
+    verdict
+}
+
 /// Runs one seed, with a planted bug if asked.
 ///
 /// # Errors
@@ -88,6 +109,9 @@ pub fn retell(
     planted: Option<Planted>,
     keep: Keep,
 ) -> (Vec<String>, Result<History, Violation>) {
+    if lies::is_of(seed) && planted.is_none() {
+        return lies(seed, planted, keep);
+    }
     let mut dice = Dice::new(seed);
     let setup = Setup::draw(&mut dice, planted, keep);
     let mut run = Run { keep, is_threaded: true, ..Run::new(setup, dice) };
@@ -100,6 +124,23 @@ pub fn retell(
         actions.extend_from_slice(&calls[calls.len().saturating_sub(CALLS_TOLD)..]);
     }
     (actions, outcome.map(|()| History { counts: run.counts, trace: run.disk.trace() }))
+}
+
+/// Runs one seed of a device that lies, with a planted bug if asked; gives what `retell` gives.
+fn lies(
+    seed: u64,
+    planted: Option<Planted>,
+    keep: Keep,
+) -> (Vec<String>, Result<History, Violation>) {
+    let mut run = Lies::new(Dice::new(seed), planted, keep);
+    let outcome = catch_unwind(AssertUnwindSafe(|| run.run()));
+    let outcome = outcome.unwrap_or_else(|panic| Err(Violation::of_panic(&*panic)));
+    let mut actions = std::mem::take(&mut run.actions);
+    if outcome.is_err() {
+        let calls = run.disk.trace();
+        actions.extend_from_slice(&calls[calls.len().saturating_sub(CALLS_TOLD)..]);
+    }
+    (actions, outcome.map(|()| run.history()))
 }
 
 fn in_life(life: u64, violation: &Violation) -> Violation {
