@@ -2,9 +2,11 @@
 //! of what was not synced by then.
 //!
 //! The store has one stream with some bytes and a producer. A history is a row of letters of a
-//! small alphabet; it runs once per call that changes the disk, and is cut off before that call
-//! (after the last one, too). Where more changes wait than can be tried in every combination, some
-//! are tried, and the case is counted.
+//! small alphabet. First come those of a store of one lane, then those of two lanes, of the letters
+//! that reach across: the stream is in one, its fork in the other, and either may come back
+//! further than the other. A history runs once per call that changes the disk, and is cut off before
+//! that call (after the last one, too). Where more changes wait than can be tried in every
+//! combination, some are tried, and the case is counted.
 
 use highwater_disk::sim::{CrashSide, SimDisk, SimOptions};
 use highwater_log::options::Options;
@@ -12,6 +14,27 @@ use highwater_log::options::Options;
 use crate::dice::Dice;
 use crate::sim::{Cut, Letter, Setup};
 use crate::verdict::{Layer, Verdict};
+
+/// A store, and what is done to it.
+struct World {
+    lanes: u16,
+    alphabet: &'static [Letter],
+}
+
+const WORLDS: [World; 2] = [
+    World { lanes: 1, alphabet: &Letter::ALL },
+    World {
+        lanes: 2,
+        alphabet: &[
+            Letter::Append,
+            Letter::Delete,
+            Letter::Fork,
+            Letter::DeleteFork,
+            Letter::Commit,
+            Letter::Checkpoint,
+        ],
+    },
+];
 
 /// Largest number of waiting changes of which every subset is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,22 +56,16 @@ impl Default for Bounds {
 /// Runs histories from `first` on, at most so many.
 pub fn run(first: u64, most: u64, bounds: Bounds, mut progress: impl FnMut(u64)) -> Verdict {
     let mut verdict = Verdict::new(Layer::Small);
-    let options = Options {
-        segment_bytes: 64 << 10,
-        max_payload_bytes: 8 << 10,
-        frame_bytes: 4 << 10,
-        max_staged_bytes: 64 << 10,
-        checkpoint_wal_bytes: 64 << 10,
-        ..Options::default()
-    };
-    let setup = Setup::with(options, SimOptions::seeded(1), None);
-    let base = Cut::prepared(&setup);
+    let bases = WORLDS.map(|world| Cut::prepared(&setup(world.lanes)));
     for number in
         (first..histories(bounds.letters)).take(usize::try_from(most).unwrap_or(usize::MAX))
     {
-        let letters = letters(number);
+        let (world, letters) = letters(number, bounds.letters);
         verdict.count("histories", 1);
-        if let Err(what) = history(&base, &letters, bounds, &mut verdict) {
+        if world > 0 {
+            verdict.count("histories across lanes", 1);
+        }
+        if let Err(what) = history(&bases[world], &letters, bounds, &mut verdict) {
             verdict.fail(
                 format!("history {number}, {letters:?}: {what}"),
                 &format!("--seeds 1 --seed {number}"),
@@ -59,24 +76,58 @@ pub fn run(first: u64, most: u64, bounds: Bounds, mut progress: impl FnMut(u64))
     verdict
 }
 
-/// Histories of at most so many letters.
-pub fn histories(letters: u32) -> u64 {
-    (1..=letters).map(|len| Letter::COUNT.pow(len)).sum()
+fn setup(lanes: u16) -> Setup {
+    let options = Options {
+        lanes,
+        segment_bytes: 64 << 10,
+        max_payload_bytes: 8 << 10,
+        frame_bytes: 4 << 10,
+        max_staged_bytes: 64 << 10,
+        checkpoint_wal_bytes: 64 << 10,
+        ..Options::default()
+    };
+    Setup::with(options, SimOptions::seeded(1), None)
 }
 
-/// The letters of a history: shorter ones come first.
-fn letters(mut number: u64) -> Vec<Letter> {
-    let mut len = 1;
-    while number >= Letter::COUNT.pow(len) {
-        number -= Letter::COUNT.pow(len);
-        len += 1;
+/// Histories of at most so many letters.
+pub fn histories(letters: u32) -> u64 {
+    WORLDS.iter().map(|world| world.histories(letters)).sum()
+}
+
+impl World {
+    fn size(&self) -> u64 {
+        u64::try_from(self.alphabet.len()).expect("a small alphabet")
     }
-    let mut letters = Vec::new();
-    for _ in 0..len {
-        letters.push(Letter::ALL[usize::try_from(number % Letter::COUNT).expect("a small number")]);
-        number /= Letter::COUNT;
+
+    fn histories(&self, letters: u32) -> u64 {
+        (1..=letters).map(|len| self.size().pow(len)).sum()
     }
-    letters
+
+    /// The letters of one of its histories: shorter ones come first.
+    fn letters(&self, mut number: u64) -> Vec<Letter> {
+        let (mut len, size) = (1, self.size());
+        while number >= size.pow(len) {
+            number -= size.pow(len);
+            len += 1;
+        }
+        let mut letters = Vec::new();
+        for _ in 0..len {
+            let at = usize::try_from(number % size).expect("a small number");
+            letters.push(self.alphabet[at]);
+            number /= size;
+        }
+        letters
+    }
+}
+
+/// The world of a history, and its letters.
+fn letters(mut number: u64, most: u32) -> (usize, Vec<Letter>) {
+    let mut world = 0;
+    while number >= WORLDS[world].histories(most) {
+        number -= WORLDS[world].histories(most);
+        world += 1;
+    }
+    (world, WORLDS[world].letters(number))
 }
 
 fn history(
@@ -123,4 +174,23 @@ fn subsets(cut: &Cut, bounds: Bounds, verdict: &mut Verdict) -> Result<(), (u64,
     }
     verdict.count("places where only some subsets were tried", 1);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::Oracle;
+
+    #[test]
+    fn a_fork_and_its_source_are_in_different_lanes_of_the_second_world() {
+        let lanes = WORLDS[1].lanes;
+        assert_ne!(Oracle::place("a", lanes), Oracle::place("f", lanes));
+    }
+
+    #[test]
+    fn every_number_is_a_history_of_its_own() {
+        let all: std::collections::BTreeSet<_> =
+            (0..histories(2)).map(|number| format!("{:?}", letters(number, 2))).collect();
+        assert_eq!(u64::try_from(all.len()), Ok(histories(2)));
+    }
 }

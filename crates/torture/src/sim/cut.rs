@@ -59,7 +59,6 @@ impl Letter {
         Self::Commit,
         Self::Checkpoint,
     ];
-    pub(crate) const COUNT: u64 = 12;
 }
 
 /// A history and its disk.
