@@ -158,6 +158,15 @@ impl File {
         named("ioctl(FS_IOC_SETFLAGS)", ioctl_setflags(&self.fd, flags | IFlags::NOCOW))
     }
 
+    /// Tells whether [`File::set_overwritten_in_place`] is in force.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` or `ENOTTY` where there is no such choice.
+    pub fn is_overwritten_in_place(&self) -> SysResult<bool> {
+        let flags = named("ioctl(FS_IOC_GETFLAGS)", rustix::fs::ioctl_getflags(&self.fd))?;
+        Ok(flags.contains(rustix::fs::IFlags::NOCOW))
+    }
+
     /// Cuts or grows the file to a length, repeated after `EINTR`.
     ///
     /// # Errors

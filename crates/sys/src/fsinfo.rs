@@ -68,6 +68,24 @@ pub fn free_bytes(path: &Path) -> SysResult<u64> {
     stat.f_bavail.checked_mul(stat.f_frsize).ok_or_else(|| SysError::new("statfs", Errno::OVERFLOW))
 }
 
+/// File systems that write every block to a new place unless told otherwise, by their number.
+/// Source: `linux/magic.h`, and each one's own sources.
+const COPY_ON_WRITE: [(u32, &str); 3] =
+    [(0x9123_683E, "btrfs"), (0xCA45_1A4E, "bcachefs"), (0x2FC1_2FC1, "ZFS")];
+
+/// Names the file system of an open file, if it is one that copies on write.
+///
+/// # Errors
+/// As fstatfs(2).
+pub fn copies_on_write(file: &File) -> SysResult<Option<&'static str>> {
+    let stat = named("fstatfs", rustix::fs::fstatfs(file))?;
+    Ok(u32::try_from(stat.f_type).ok().and_then(copier))
+}
+
+fn copier(number: u32) -> Option<&'static str> {
+    COPY_ON_WRITE.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
+}
+
 /// Number of free inodes, where the file system counts them.
 ///
 /// # Errors
@@ -85,6 +103,17 @@ fn statx(path: &Path) -> SysResult<rustix::fs::Statx> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn file_systems_that_copy_on_write_are_known_by_their_number() {
+        for (number, name) in COPY_ON_WRITE {
+            assert_eq!(copier(number), Some(name));
+        }
+        let (ext4, xfs, tmpfs) = (0xEF53, 0x5846_5342, 0x0102_1994);
+        assert!([ext4, xfs, tmpfs].into_iter().all(|number| copier(number).is_none()));
+        let file = File::unnamed(Path::new("/dev/shm")).unwrap();
+        assert_eq!(copies_on_write(&file), Ok(None));
+    }
 
     #[test]
     fn a_directory_has_space_and_a_device() {

@@ -189,3 +189,7 @@ fn new_file(path: &Path) -> CampaignResult<File> {
     let made = File::create_new(path, options);
     made.map_err(|error| CampaignError::machine(path.display().to_string(), &error))
 }
+
+#[cfg(test)]
+#[path = "image_tests.rs"]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use highwater_sys::{SysError, file as sys_file};
+use highwater_sys::{SysError, file as sys_file, fsinfo};
 
 use super::error_of;
 use crate::{Access, DIRECT_ALIGN, DiskError, DiskResult, ErrorKind, File};
@@ -24,6 +24,28 @@ impl RealFile {
 
     fn error(&self, operation: &'static str, error: SysError) -> DiskError {
         error_of(operation, &self.path, error)
+    }
+
+    /// Sees to it that what is written again needs no new space: copied on write it would, however
+    /// much is reserved.
+    fn overwrite_in_place(&self) -> DiskResult<()> {
+        let failed = |error| self.error("allocate", error);
+        let set = self.file.set_overwritten_in_place();
+        let Some(name) = fsinfo::copies_on_write(&self.file).map_err(failed)? else {
+            return match set {
+                Err(error) if !error.is_unsupported() => Err(failed(error)),
+                _ => Ok(()),
+            };
+        };
+        if self.file.is_overwritten_in_place() == Ok(true) {
+            return Ok(());
+        }
+        let why = set.err().map_or_else(String::new, |error| format!(" ({error})"));
+        let why = format!(
+            "{name} writes each block to a new place, and this file cannot be exempted{why}: use \
+             another file system, or on btrfs a directory without compression (chattr +m)"
+        );
+        Err(DiskError::new("allocate", &self.path, ErrorKind::Unsupported, why))
     }
 
     /// Asks of every machine what the strictest asks, and refuses what no offset can express.
@@ -106,11 +128,7 @@ impl File for RealFile {
         if len == 0 {
             return Ok(());
         }
-        // Copied on write, bytes would need new space however much is reserved.
-        match self.file.set_overwritten_in_place() {
-            Err(error) if !error.is_unsupported() => return Err(self.error("allocate", error)),
-            _ => {}
-        }
+        self.overwrite_in_place()?;
         self.file.allocate(len).map_err(|error| self.error("allocate", error))
     }
 
