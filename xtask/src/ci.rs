@@ -6,9 +6,11 @@
 
 mod cargo_test;
 mod conformance;
+mod loom;
 mod smoke;
 mod steps;
 pub(crate) mod tools;
+mod torture;
 
 use std::time::Instant;
 
@@ -35,10 +37,14 @@ pub(crate) enum Step {
     Build,
     /// Tests and doc tests.
     Test,
+    /// Models of threads, in every order.
+    Loom,
     /// Documentation, with its links.
     Docs,
     /// The instruments, small, end to end.
     Smoke,
+    /// Each layer of the torture campaigns, small, with fixed and fresh seeds.
+    Torture,
     /// The public suite for servers of the protocol.
     Conformance,
     /// Report pages in a browser.
@@ -57,7 +63,7 @@ impl Step {
     /// Steps whose results it uses.
     const fn needs(self) -> &'static [Self] {
         match self {
-            Self::Smoke | Self::Conformance => &[Self::Build],
+            Self::Smoke | Self::Torture | Self::Conformance => &[Self::Build],
             Self::Browser => &[Self::Build, Self::Smoke],
             _ => &[],
         }

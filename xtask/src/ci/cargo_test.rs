@@ -60,7 +60,7 @@ fn read_notes(file: &Path) -> Result<Vec<String>> {
 }
 
 /// Adds up what cargo printed.
-fn judge(lines: &[String], success: bool, notes: &[String]) -> StepReport {
+pub(super) fn judge(lines: &[String], success: bool, notes: &[String]) -> StepReport {
     let counted =
         lines.iter().filter_map(|line| parse_result(line)).fold(Tally::default(), Tally::plus);
     let mut report = StepReport::passed();

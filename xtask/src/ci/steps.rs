@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{Step, cargo_test, conformance, smoke, tools};
+use super::{Step, cargo_test, conformance, loom, smoke, tools, torture};
 use crate::report::{StepReport, Verdict};
 use crate::workspace::{Workspace, remove_folder};
 use crate::{browser, layers, tidy};
@@ -23,11 +23,13 @@ pub(super) fn run(step: Step, workspace: &Workspace) -> Result<StepReport> {
         Step::Layers => Ok(StepReport::from_findings(layers::check(&workspace.metadata))),
         Step::Build => cargo(&["build", "--release", "--locked", "--package", "highwater"]),
         Step::Test => cargo_test::run(workspace),
+        Step::Loom => loom::run(workspace),
         Step::Docs => {
             let mut command = workspace.cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
             succeeds(command.env("RUSTDOCFLAGS", "-D warnings"))
         }
         Step::Smoke => smoke::run(workspace),
+        Step::Torture => torture::run(workspace),
         Step::Conformance => conformance::run(workspace),
         Step::Browser => check_pages(workspace),
         Step::Deny => deny(workspace),
