@@ -8,7 +8,8 @@ import { join } from "node:path";
 
 const STARTED = /listening on (\S+),/;
 
-export async function startServer() {
+/// Starts one, with more flags if given.
+export async function startServer(flags = []) {
   const binary = process.env.CONFORMANCE_BINARY ?? "../target/release/highwater";
   const more = (process.env.CONFORMANCE_ARGS ?? "").split(" ").filter((arg) => arg !== "");
   const folder = await mkdtemp(join(tmpdir(), "highwater-conformance-"));
@@ -19,6 +20,7 @@ export async function startServer() {
     "--long-poll-timeout=500ms",
     "--webhook-localhost=true",
     ...more,
+    ...flags,
   ];
   const child = spawn(binary, args, { stdio: ["ignore", "pipe", "inherit"] });
   const ended = new Promise((resolve) => child.on("exit", resolve));
@@ -34,6 +36,7 @@ export async function startServer() {
   });
   return {
     baseUrl,
+    url: (name) => `${baseUrl}/v1/stream/${name}`,
     async stop() {
       child.kill("SIGTERM");
       const code = await ended;

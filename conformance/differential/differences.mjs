@@ -5,6 +5,14 @@ const status = (ours, theirs) => (text) => text === `status ${ours}, theirs ${th
 const isPoll = ({ query }) =>
   query.some(([name, value]) => name === "live" && value === "long-poll");
 
+function isJson(text) {
+  try {
+    return JSON.parse(text) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
 // Each has what it is called, why it is so, and how it is known.
 const LIST = [
   {
@@ -15,7 +23,7 @@ const LIST = [
   {
     id: "what is malformed is refused before anything is looked up",
     why: "A malformed query or header is 400, whether or not the stream exists.",
-    is: (_, text) => status(400, 404)(text),
+    is: (_, text) => status(400, 404)(text) || status(400, 410)(text),
   },
   {
     id: "an append without content is looked up first",
@@ -29,6 +37,12 @@ const LIST = [
     is: ({ method }, text, [ours]) =>
       (method === "PUT" || method === "POST") && /^status 400, theirs (200|204|409)$/.test(text)
       && /"(INVALID_JSON|EMPTY_ARRAY|BAD_FIELD|BAD_PATH)"/.test(ours.body),
+  },
+  {
+    id: "what is no JSON is no retry",
+    why: "It cannot have been taken before, by a stream that is closed now either.",
+    is: ({ headers, body }, text, [ours]) => status(409, 204)(text)
+      && ours.body.includes("STREAM_CLOSED") && /json/i.test(headers["Content-Type"]) && !isJson(body),
   },
   {
     id: "tags come with content only",
@@ -69,6 +83,28 @@ const LIST = [
     why: "A producer that goes on needs it; the protocol leaves it open.",
     is: ({ method }, text, [ours]) =>
       method === "POST" && ours.status === 204 && text === "stream-next-offset is there: true, theirs false",
+  },
+  {
+    id: "a duplicate closes nothing",
+    why: "A producer's number stands for what it was first used for. Theirs closes the stream.",
+    is: ({ method, headers }, text, [ours]) => method === "POST" && headers["Producer-Id"] !== undefined
+      && ours.status === 204 && text === 'stream-closed undefined, theirs "true"',
+  },
+  {
+    id: "304 says that the stream is closed",
+    why: "As the answer would that it stands for (RFC 9110, 15.4.5).",
+    is: (_, text, [ours]) => ours.status === 304 && text.startsWith('stream-closed "true"'),
+  },
+  {
+    id: "a poll has no tag",
+    why: "What it waits for is not there yet. Theirs compares what was there.",
+    is: (request, text) => isPoll(request) && /^status 20[04], theirs 304$/.test(text),
+  },
+  {
+    id: "JSON is JSON in any case",
+    why: "Types are compared without case: an empty answer is an empty array.",
+    is: (_, text, [ours]) =>
+      text === 'body [], theirs ""' && /json/i.test(ours.headers["content-type"] ?? ""),
   },
   {
     id: "a poll that brings nothing is 204",

@@ -45,7 +45,7 @@ pub(crate) enum Step {
     Smoke,
     /// Each layer of the torture campaigns, small, with fixed and fresh seeds.
     Torture,
-    /// The public suite for servers of the protocol.
+    /// The public suite for servers of the protocol, the reference server, and clients.
     Conformance,
     /// Report pages in a browser.
     Browser,

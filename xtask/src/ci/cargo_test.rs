@@ -14,7 +14,7 @@ use crate::report::{StepReport, Tally, Verdict};
 use crate::workspace::Workspace;
 
 /// Names the file in which tests note that they could not run.
-const NOT_RUN_VARIABLE: &str = "HIGHWATER_NOT_RUN_FILE";
+pub(super) const NOT_RUN_VARIABLE: &str = "HIGHWATER_NOT_RUN_FILE";
 
 /// Seconds after which tests are taken for stuck.
 const LIMIT: &str = "2400";
@@ -53,7 +53,7 @@ fn limited(workspace: &Workspace) -> Command {
 }
 
 /// Reads what tests noted.
-fn read_notes(file: &Path) -> Result<Vec<String>> {
+pub(super) fn read_notes(file: &Path) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(file).context("cannot read the tests' notes")?;
     let notes = text.lines().map(|line| line.strip_prefix(NOT_RUN_MARK).unwrap_or(line));
     Ok(notes.filter(|note| !note.trim().is_empty()).map(ToOwned::to_owned).collect())

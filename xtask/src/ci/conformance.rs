@@ -1,4 +1,5 @@
-//! The public suite for servers of this protocol, run by Node.js against the release binary.
+//! The public suite for servers of this protocol, the reference server beside this one, and what
+//! others use as clients: run by Node.js against the release binary.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,12 +7,13 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::cargo_test::{NOT_RUN_VARIABLE, read_notes};
 use super::steps::succeeds;
 use super::tools;
 use crate::report::{StepReport, Tally, Verdict};
 use crate::workspace::{Workspace, remove_folder};
 
-/// Seconds after which the suite is taken for stuck; it needs about 40.
+/// Seconds after which it is taken for stuck; it needs about 60.
 const LIMIT: &str = "600";
 
 /// Installs the suite as its lock file has it, runs it, and counts its tests.
@@ -19,27 +21,33 @@ pub(super) fn run(workspace: &Workspace) -> Result<StepReport> {
     for program in ["node", "npm"] {
         if tools::find(program).is_none() {
             return Ok(StepReport::not_run(format!(
-                "the public suite: {program} is not installed"
+                "the public suite and clients: {program} is not installed"
             )));
         }
     }
     let folder = workspace.root.join("conformance");
     let installed = succeeds(Command::new("npm").current_dir(&folder).arg("ci"))?;
     if installed.verdict == Verdict::Failed {
-        let reason = format!("the public suite: npm ci failed ({})", installed.notes.join("; "));
+        let reason =
+            format!("the public suite and clients: npm ci failed ({})", installed.notes.join("; "));
         return Ok(StepReport::not_run(reason));
     }
     let results = workspace.target.join("ci/conformance");
     remove_folder(&results)?;
     std::fs::create_dir_all(&results).context("cannot create the folder of the results")?;
+    let notes = results.join("not-run.txt");
+    std::fs::write(&notes, "").context("cannot create the file for tests that cannot run")?;
     let results = results.join("results.json");
     let mut command = Command::new("timeout");
     command.current_dir(&folder).args(["--kill-after=10", LIMIT]);
     command.args(["node_modules/.bin/vitest", "run", "--reporter=dot", "--reporter=json"]);
     command.arg("--outputFile.json").arg(&results);
     command.env("CONFORMANCE_BINARY", workspace.target.join("release/highwater"));
+    command.env(NOT_RUN_VARIABLE, &notes);
     let ended = succeeds(&mut command)?;
-    count(&results, &ended)
+    let mut report = count(&results, &ended)?;
+    report.not_run.extend(read_notes(&notes)?);
+    Ok(report)
 }
 
 /// Counts the tests, and names those that failed.
@@ -61,7 +69,7 @@ fn read(results: &Value, ended: Verdict) -> StepReport {
     let names = tests.filter(|test| test["status"] == "failed").map(|test| &test["fullName"]);
     let mut report =
         StepReport::one(verdict, names.map(|name| format!("failed: {name}")).collect());
-    report.notes.push(format!("the public suite: {passed} passed, {failed} failed"));
+    report.notes.push(format!("suite, reference, clients: {passed} passed, {failed} failed"));
     if verdict == Verdict::Passed || failed > 0 {
         report.tally = Tally { passed, failed, skipped: number("numPendingTests") };
     }

@@ -18,7 +18,7 @@ struct Tool {
     used_by: &'static str,
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 8] = [
     Tool {
         program: "strace",
         package: "strace",
@@ -28,7 +28,13 @@ const TOOLS: [Tool; 6] = [
     Tool { program: "mkfs.btrfs", package: "btrfs-progs", used_by: "tests on a btrfs image" },
     Tool { program: "mkfs.ext4", package: "e2fsprogs", used_by: "tests on an ext4 image" },
     Tool { program: "fio", package: "fio", used_by: "figures held against fio's" },
-    Tool { program: "chromium", package: "chromium", used_by: "report pages in a browser" },
+    Tool {
+        program: "chromium",
+        package: "chromium",
+        used_by: "report pages and clients in a browser",
+    },
+    Tool { program: "curl", package: "curl", used_by: "the server with curl" },
+    Tool { program: "nginx", package: "nginx-light", used_by: "the server behind nginx" },
 ];
 
 /// Components of the Rust toolchain, with the command that shows each is there.
