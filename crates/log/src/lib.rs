@@ -28,7 +28,8 @@
 //!     rng: Box::new(SystemRng::new()),
 //! };
 //! // Small, for a small example.
-//! let options = Options { segment_bytes: 1 << 20, max_payload_bytes: 64 << 10, ..Options::default() };
+//! let options =
+//!     Options { segment_bytes: 1 << 20, max_payload_bytes: 64 << 10, ..Options::default() };
 //! # let options = Options { frame_bytes: 64 << 10, ..options };
 //! let log = Log::open(machine, &options, Driver::Threads)?;
 //! let config = Config { content_type: "text/plain".to_owned(), ..Config::default() };

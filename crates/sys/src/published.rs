@@ -154,8 +154,8 @@ impl PublishedReader {
     }
 }
 
-/// Tells loom who touches which bytes, as many as the memory is aligned to at a time: it fails where a
-/// read does not come after the write, whatever the bytes are.
+/// Tells loom who touches which bytes, as many as the memory is aligned to at a time: it fails where
+/// a read does not come after the write, whatever the bytes are.
 #[cfg(loom)]
 struct Touched {
     unit: usize,

@@ -3,10 +3,10 @@
 //!
 //! The store has one stream with some bytes and a producer. A history is a row of letters of a
 //! small alphabet. First come those of a store of one lane, then those of two lanes, of the letters
-//! that reach across: the stream is in one, its fork in the other, and either may come back
-//! further than the other. A history runs once per call that changes the disk, and is cut off before
-//! that call (after the last one, too). Where more changes wait than can be tried in every
-//! combination, some are tried, and the case is counted.
+//! that reach across: the stream is in one, its fork in the other, and either may come back further
+//! than the other. A history runs once per call that changes the disk, and is cut off before that
+//! call (after the last one, too). Where more changes wait than can be tried in every combination,
+//! some are tried, and the case is counted.
 
 use highwater_disk::sim::{CrashSide, SimDisk, SimOptions};
 use highwater_log::options::Options;
