@@ -71,6 +71,12 @@ impl Maintenance {
         self.changed.notify_all();
     }
 
+    /// Asks for files and memory for what is staged next.
+    pub fn ask_for_files(&self) {
+        self.lock().files = true;
+        self.changed.notify_all();
+    }
+
     /// Asks the threads to end.
     pub fn end(&self) {
         self.lock().end = true;

@@ -272,3 +272,23 @@ fn memory_is_given_back_by_the_lane_that_has_most() {
     assert_eq!(home.take_absorbed(), [LaneId(1)]);
     assert!(kept.images.bytes() <= all.max_image_bytes / 2);
 }
+
+#[test]
+fn what_is_staged_next_has_memory_before_it_is_staged_in_each_segment() {
+    let (options, clock) = (options(1), SimClock::new());
+    let (log, names) = open(&options, &clock);
+    let kept = log.kept(Arc::new(clock.clone()));
+    let (lane, clock) = (&kept.lanes[0], Arc::clone(&kept.clock));
+    let mut supplier = crate::supplier::Supplier::new(&kept.lanes, clock, Arc::clone(&kept.asked));
+    for _ in 0..3 {
+        assert_eq!(lane.present_to(), 0, "nobody has seen to this segment yet");
+        append(&log, &names[0]).unwrap().wait().unwrap();
+        supplier.look();
+        // The whole of a segment that is so small, or what this kernel does not do.
+        assert_eq!(lane.present_to(), usize::try_from(SEGMENT).unwrap());
+        let segments = log.metrics()[0].commits.segments;
+        while log.metrics()[0].commits.segments == segments {
+            append(&log, &names[0]).unwrap().wait().unwrap();
+        }
+    }
+}

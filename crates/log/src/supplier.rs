@@ -1,4 +1,4 @@
-//! Keeps lanes in files: what they need next is made ready before they need it.
+//! Keeps lanes in files and memory: what they need next is made ready before they need it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -45,6 +45,7 @@ impl Supplier {
     /// Looks after every lane once.
     pub fn look(&mut self) {
         for (lane, not_before) in &mut self.lanes {
+            lane.populate_ahead();
             let now = self.clock.monotonic();
             // Whoever needs a file that could not be made gets the error.
             if now >= *not_before && lane.prepare_files().is_err() {

@@ -7,13 +7,15 @@
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 #[cfg(loom)]
 use loom::sync::atomic::AtomicUsize;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 #[cfg(not(loom))]
 use std::sync::atomic::AtomicUsize;
 
@@ -143,6 +145,32 @@ impl PublishedReader {
         PublishedWeak { shared: Arc::downgrade(&self.shared) }
     }
 
+    /// Bytes in all, published or not.
+    pub fn capacity(&self) -> usize {
+        self.shared.len
+    }
+
+    /// Has the kernel give memory to pages that were not touched yet, so that whoever writes them
+    /// does not wait for it; their content stays. Gives false where the kernel cannot.
+    ///
+    /// # Errors
+    /// The kernel's answer, that there is no memory perhaps.
+    ///
+    /// # Panics
+    /// When the range does not begin on a page, or lies beyond the buffer.
+    pub fn populate(&self, range: Range<usize>) -> Result<bool, Errno> {
+        assert!(range.start.is_multiple_of(PAGE_BYTES) && range.start <= range.end);
+        assert!(range.end <= self.shared.len, "populating more than there is");
+        // SAFETY: the range is in the mapping, asserted above.
+        let start = unsafe { self.shared.start.as_ptr().add(range.start) };
+        let advice = Advice::LinuxPopulateWrite;
+        // SAFETY: the pages are this mapping's, and populating them changes no byte.
+        match unsafe { madvise(start.cast::<c_void>(), range.len(), advice) } {
+            Err(Errno::INVAL) => Ok(false),
+            answer => answer.map(|()| true),
+        }
+    }
+
     /// Gives the bytes published so far.
     pub fn bytes(&self) -> &[u8] {
         let len = self.shared.published.load(Ordering::Acquire);
@@ -154,8 +182,8 @@ impl PublishedReader {
     }
 }
 
-/// Tells loom who touches which bytes, as many as the memory is aligned to at a time: it fails where
-/// a read does not come after the write, whatever the bytes are.
+/// Tells loom who touches which bytes, as many as the memory is aligned to at a time: it fails
+/// where a read does not come after the write, whatever the bytes are.
 #[cfg(loom)]
 struct Touched {
     unit: usize,
@@ -284,6 +312,41 @@ mod tests {
             writer.publish(len);
             assert_eq!(writer.reader().bytes(), vec![7; len]);
         }
+    }
+
+    /// KiB in memory of the mapping that has an address.
+    fn resident_kib(address: usize) -> u64 {
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("the kernel lists mappings");
+        let mut is_here = false;
+        for line in maps.lines() {
+            let range = line.split(' ').next().and_then(|word| word.split_once('-'));
+            let parse = |hex: &str| usize::from_str_radix(hex, 16).ok();
+            if let Some((Some(from), Some(to))) = range.map(|(a, b)| (parse(a), parse(b))) {
+                is_here = (from..to).contains(&address);
+            }
+            if let Some(size) = line.strip_prefix("Rss:").filter(|_| is_here) {
+                return size.trim().trim_end_matches(" kB").parse().expect("a size is a number");
+            }
+        }
+        panic!("no mapping has {address:x}");
+    }
+
+    #[test]
+    fn memory_is_used_where_it_is_touched_or_populated_and_populating_changes_no_byte() {
+        const LEN: usize = 256 << 20;
+        let mut writer = PublishedWriter::new(LEN, 4096);
+        let reader = writer.reader();
+        writer.unpublished()[..4096].fill(7);
+        let address = writer.unpublished().as_ptr().addr();
+        let before = resident_kib(address);
+        assert!(before < 128 << 10, "{before} KiB of 256 MiB that nobody has touched");
+        if !reader.populate(0..192 << 20).unwrap() {
+            println!("skipped: this kernel does not populate mappings");
+            return;
+        }
+        assert!(resident_kib(address) >= 192 << 10);
+        writer.publish(8192);
+        assert_eq!((reader.bytes()[4095], reader.bytes()[4096]), (7, 0));
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //!
 //! Walk: `staging` builds frames, `apply` changes the table, `commit` writes, `publish` shows,
 //! `ticket` waits, `read` answers readers, `room` keeps the log in its bounds, `supply` has files
-//! ready, `segment` says what they are, `waiters`, `gate` and `watchers` those who wait, `witness`
-//! what vouches for the last commit.
+//! and memory ready, `segment` says what they are, `waiters`, `gate` and `watchers` those who wait,
+//! `witness` what vouches for the last commit.
 
 pub mod apply;
 mod checkpoint;
@@ -51,7 +51,7 @@ use crate::write_path::Chosen;
 use gate::Gates;
 use segment::{FileNo, Segment, Spare};
 use staging::{Identity, Staging};
-use supply::Next;
+use supply::{Next, Present};
 use waiters::{Waiter, Waiters};
 use watchers::Watchers;
 
@@ -119,6 +119,7 @@ pub(crate) struct State {
     spares: VecDeque<Spare>,
     /// The next segment's file, where it is ready or somebody is making it so.
     upcoming: Option<FileNo>,
+    present: Present,
     /// A file for records that give room back: nothing else takes it.
     reserve: Option<Spare>,
     /// Images of segments that were given back, as long as readers hold them.
@@ -229,6 +230,7 @@ impl Lane {
             segments: parts.segments,
             spares: parts.spares,
             upcoming: None,
+            present: Present::default(),
             reserve: None,
             lingering: Vec::new(),
             counted_images: 0,

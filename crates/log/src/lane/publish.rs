@@ -65,6 +65,7 @@ impl Lane {
         let publish = self.clock.monotonic().saturating_sub(begun);
         count(&mut state.commits, &batch, spent, publish);
         state.staging.give_back(batch.frames);
+        self.ask_for_memory(&mut state);
         let calls = state.committer == Committer::Waiting
             && !state.staging.is_empty()
             && !planted!(self.options, CommitterForgotten);

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use highwater_disk::{PublishedReader, PublishedWriter};
 
 use super::segment::{self, Segment, Spare, to_u64};
+use super::supply::Present;
 use super::{Lane, State, Waiter};
 use crate::error::{LogError, LogResult};
 use crate::format::RecordKind;
@@ -149,6 +150,7 @@ impl Lane {
             }
         })?;
         state.staging.roll(image);
+        state.present = Present::default();
         Ok(())
     }
 

@@ -136,8 +136,12 @@ impl Staging {
     /// Position where the next record would begin.
     pub fn next_record(&self) -> Lsn {
         let start = segment::start(self.segment, self.identity.segment_bytes);
-        let offset = self.image.published() + FrameHeader::LEN + self.open.body_len;
-        Lsn(start.0 + to_u64(offset))
+        Lsn(start.0 + to_u64(self.end()))
+    }
+
+    /// Where what is staged ends in the active segment.
+    pub fn end(&self) -> usize {
+        self.image.published() + FrameHeader::LEN + self.open.body_len
     }
 
     /// Position that is behind every record so far, and before every later one; everything before

@@ -10,10 +10,10 @@ use std::sync::{PoisonError, TryLockError};
 use highwater_disk::DiskError;
 
 use super::room::Claim;
-use super::segment::{self, FileNo, Spare};
+use super::segment::{self, FileNo, Spare, to_usize};
 use super::{Lane, State};
 use crate::error::{LogError, LogResult};
-use crate::format::SegmentHeader;
+use crate::format::{BLOCK_BYTES, SegmentHeader};
 use crate::ids::SegmentNo;
 use crate::sync::MutexGuard;
 
@@ -39,7 +39,54 @@ enum Lack<'a> {
     Header(Spare, SegmentHeader, MutexGuard<'a, Next>),
 }
 
+/// Bytes of the active image behind what is staged that have memory before they are needed: so much
+/// again is added when less than half is left.
+const AHEAD_BYTES: usize = 8 << 20;
+
+/// How far the active segment's image has memory.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Present {
+    /// Up to here, as far as the lane has seen to it.
+    to: usize,
+    /// Whether more was asked for.
+    is_asked: bool,
+}
+
 impl Lane {
+    /// Asks for memory for what is staged next, where little is left.
+    pub(super) fn ask_for_memory(&self, state: &mut State) {
+        let wanted = state.staging.end().saturating_add(AHEAD_BYTES / 2);
+        let wanted = wanted.min(to_usize(self.identity.segment_bytes));
+        if state.present.to < wanted && !state.present.is_asked {
+            state.present.is_asked = true;
+            self.maintenance.ask_for_files();
+        }
+    }
+
+    /// Has the kernel give memory to what is staged next, without the lock: a page that is touched
+    /// for the first time costs about what an append does, and a large payload touches hundreds.
+    pub(crate) fn populate_ahead(&self) {
+        let (image, number, range) = {
+            let mut state = self.lock();
+            state.present.is_asked = false;
+            let active = state.segments.back().expect("a lane has a segment");
+            let (image, number) = (active.image.clone(), active.number);
+            let end = state.staging.end() / BLOCK_BYTES * BLOCK_BYTES;
+            let to = end.saturating_add(AHEAD_BYTES).min(image.capacity());
+            let from = state.present.to.max(end);
+            (image, number, from..to)
+        };
+        if range.is_empty() {
+            return;
+        }
+        // Where it cannot be had so, whoever touches the pages gets it: nobody asks again.
+        let is_done = image.populate(range.clone()).unwrap_or(false);
+        let mut state = self.lock();
+        if state.staging.segment() == number {
+            state.present.to = if is_done { range.end } else { image.capacity() };
+        }
+    }
+
     /// Gives the next segment's file, its header durable. Only what gives room back gets the file
     /// in reserve.
     pub(super) fn next_segment(&self, state: &mut State, claim: Claim) -> LogResult<Spare> {
@@ -83,6 +130,12 @@ impl Lane {
             Next::Failed(error) => Err(error.into()),
             Next::Absent => Err(LogError::Poisoned("making a segment ready panicked".to_owned())),
         }
+    }
+
+    /// Up to where the active image has memory.
+    #[cfg(test)]
+    pub(crate) fn present_to(&self) -> usize {
+        self.lock().present.to
     }
 
     fn next_header(&self, state: &State) -> SegmentHeader {
