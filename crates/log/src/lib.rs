@@ -1,15 +1,15 @@
 //! A durable log for a million append-only streams on one disk.
 //!
-//! An append that was acknowledged is readable at its offset, byte for byte, after any crash; a reader
-//! never sees a byte that can vanish. What an acknowledgement means in each mode, and what it rests
-//! on, is in `docs/durability.md`; the bytes on disk are in `docs/formats.md`.
+//! An append that was acknowledged is readable at its offset, byte for byte, after any crash; a
+//! reader never sees a byte that can vanish. What an acknowledgement means in each mode, and what
+//! it rests on, is in `docs/durability.md`; the bytes on disk are in `docs/formats.md`.
 //!
 //! [`Log::open`] opens a directory, or makes a log in an empty one. Requests ([`request`]) give a
 //! ticket ([`lane::commit::Ticket`]) that a thread waits for, or a task awaits. [`Log::read`] and
-//! [`Log::locate`] give durable bytes, [`Log::watch`] says when there are more, [`Log::close`] ends a
-//! log in order. Offsets and sizes are in bytes, times in milliseconds or [`std::time::Duration`]s;
-//! bounds and modes are [`options::Options`], and everything that can go wrong is in [`error`]. A
-//! request that is refused has changed nothing.
+//! [`Log::locate`] give durable bytes, [`Log::watch`] says when there are more, [`Log::close`] ends
+//! a log in order. Offsets and sizes are in bytes, times in milliseconds or
+//! [`std::time::Duration`]s; bounds and modes are [`options::Options`], and everything that can go
+//! wrong is in [`error`]. A request that is refused has changed nothing.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -28,9 +28,12 @@
 //!     rng: Box::new(SystemRng::new()),
 //! };
 //! // Small, for a small example.
-//! let options =
-//!     Options { segment_bytes: 1 << 20, max_payload_bytes: 64 << 10, ..Options::default() };
-//! # let options = Options { frame_bytes: 64 << 10, ..options };
+//! let options = Options {
+//!     segment_bytes: 1 << 20,
+//!     max_payload_bytes: 64 << 10,
+//!     frame_bytes: 64 << 10,
+//!     ..Options::default()
+//! };
 //! let log = Log::open(machine, &options, Driver::Threads)?;
 //! let config = Config { content_type: "text/plain".to_owned(), ..Config::default() };
 //! log.create(&Create { name: "a", config: &config, payload: b"", end: End::Open })?.wait()?;

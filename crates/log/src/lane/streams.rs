@@ -251,7 +251,8 @@ impl Lane {
         let (bytes, limit) = (state.table.bytes(), self.options.lane_table_bytes());
         if growth > 0 && bytes + growth > limit {
             return Err(LogError::Full(format!(
-                "streams of this lane take {bytes} bytes of memory, and {limit} may be: delete                  some, or raise max_table_bytes"
+                "streams of this lane take {bytes} bytes of memory, and {limit} may be: delete \
+                 some, or raise max_table_bytes"
             )));
         }
         Ok(())
