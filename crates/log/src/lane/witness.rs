@@ -36,7 +36,7 @@ impl Lane {
     /// # Errors
     /// [`LogError::Poisoned`] when a write or barrier failed, or a thread panicked.
     pub(crate) fn finish(&self) -> LogResult<()> {
-        if self.state.is_poisoned() {
+        if self.state.lock().is_err() {
             return Err(LogError::Poisoned(PANICKED.to_owned()));
         }
         self.commit_all()?;

@@ -7,6 +7,10 @@ use crate::format::{BLOCK_BYTES, FrameContext, FrameHeader};
 use crate::ids::{LaneId, Lsn};
 use crate::lane::segment::{to_u64, to_usize};
 
+/// Bytes of the unit in which a write may go astray.
+const SECTOR: usize = 512;
+const _: () = assert!(SECTOR as u64 == highwater_disk::SECTOR_BYTES);
+
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
@@ -142,8 +146,8 @@ pub(crate) fn headers(
         let len = to_u64(chunk.len()).min(segment_bytes - at);
         let bytes = &mut chunk[..to_usize(len)];
         file.read_at(bytes, at)?;
-        for (block, offset) in bytes.chunks_exact(BLOCK_BYTES).zip((at..).step_by(BLOCK_BYTES)) {
-            let Ok(header) = FrameHeader::decode(block) else { continue };
+        for (sector, offset) in bytes.chunks_exact(SECTOR).zip((at..).step_by(SECTOR)) {
+            let Ok(header) = FrameHeader::decode(sector) else { continue };
             let is_at_home = match start {
                 Some(start) => header.lsn.0 == start.0 + offset,
                 None => header.lsn.0 % segment_bytes == offset,

@@ -41,16 +41,19 @@ fn a_commit_that_never_reached_the_device_is_damage_once_another_has_followed() 
 
 #[test]
 fn a_commit_that_was_written_over_the_one_before_proves_by_itself_that_there_was_one() {
-    let disk = disk(2);
-    let log = open(&disk, &small()).unwrap();
-    create(&log, "a").unwrap().wait().unwrap();
-    // A header, the epoch's start, the create; then one block for each append.
-    let path = "wal/0/0.seg".to_owned();
-    lie(&disk, OperationKind::WriteAt, 2, Fault::MisdirectedWrite { path, offset: 3 * 4096 });
-    for _ in 0..2 {
-        append(&log, "a", &PAYLOAD).unwrap().wait().unwrap();
+    // By whole blocks, or by sectors.
+    for astray in [0, 512] {
+        let disk = disk(2);
+        let log = open(&disk, &small()).unwrap();
+        create(&log, "a").unwrap().wait().unwrap();
+        // A header, the epoch's start, the create; then one block for each append.
+        let (path, offset) = ("wal/0/0.seg".to_owned(), 3 * 4096 + astray);
+        lie(&disk, OperationKind::WriteAt, 2, Fault::MisdirectedWrite { path, offset });
+        for _ in 0..2 {
+            append(&log, "a", &PAYLOAD).unwrap().wait().unwrap();
+        }
+        assert_refused(&disk.crash(), &small());
     }
-    assert_refused(&disk.crash(), &small());
 }
 
 #[test]
