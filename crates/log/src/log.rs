@@ -232,6 +232,19 @@ impl Log {
         }
     }
 
+    /// Gives what to wait for until everything that was acknowledged of a stream can be read. Only
+    /// where acknowledgements run ahead of the barrier is there anything; what is staged is then
+    /// committed at once.
+    pub fn settle(&self, name: &str) -> Option<Ticket<()>> {
+        self.lane(name).settle(name)
+    }
+
+    /// Says whether bytes of a stream from an offset on would be read from the disk: a thread that
+    /// must not block lets another one read them.
+    pub fn is_at_home(&self, name: &str, from: Offset) -> bool {
+        self.lane(name).is_at_home(name, from)
+    }
+
     /// Arranges that a waiter is woken, once, when a stream's durable tail is no longer `seen`, or
     /// the stream ends; gives nothing when that is so already. The watch is over when it is
     /// dropped: keep it as long as anybody waits. A waiter may be woken for nothing, so look again.

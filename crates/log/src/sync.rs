@@ -18,11 +18,5 @@ pub(crate) mod thread {
     #[cfg(loom)]
     pub(crate) use loom::thread::{Thread, current, park, yield_now};
     #[cfg(not(loom))]
-    pub(crate) use std::thread::{Thread, current, park, park_timeout, yield_now};
-
-    /// Models have no time: whoever waits for a while lets the others go first.
-    #[cfg(loom)]
-    pub(crate) fn park_timeout(_: std::time::Duration) {
-        yield_now();
-    }
+    pub(crate) use std::thread::{Thread, current, park, yield_now};
 }

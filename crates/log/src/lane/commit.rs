@@ -12,13 +12,13 @@ use super::segment::{to_u64, to_usize};
 use super::staging::Sealed;
 pub use super::ticket::Ticket;
 use super::waiters::Waiter;
-use super::{Committer, Lane, PANICKED, State};
+use super::{Committer, Haste, Lane, PANICKED, State};
 use crate::error::LogError;
 use crate::ids::Lsn;
 use crate::options::{Durability, WriteBarrier};
 #[cfg(feature = "planted")]
 use crate::planted::Planted;
-use crate::sync::{MutexGuard, thread};
+use crate::sync::MutexGuard;
 
 /// What one commit writes.
 #[derive(Debug)]
@@ -125,13 +125,31 @@ impl Lane {
                 state = self.wait_for_work(state);
             }
             state.committer = Committer::Awake;
-            drop(state);
             if let Some(within) = self.relaxed_within() {
-                // Half of what is promised, so that the barrier is done before all of it is gone.
-                thread::park_timeout(within / 2);
+                state = self.wait_for_due_time(state, within / 2);
             }
+            drop(state);
             self.commit_step();
         }
+    }
+
+    /// Waits half of what is promised, so that the barrier is done before all of it is gone; not
+    /// where somebody waits for the commit, or the lane is stopped.
+    fn wait_for_due_time<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        wait: Duration,
+    ) -> MutexGuard<'a, State> {
+        let due = self.clock.monotonic().saturating_add(wait);
+        while state.haste == Haste::InDueTime && !state.is_stopping {
+            let left = due.saturating_sub(self.clock.monotonic());
+            let (again, timeout) = self.work.wait_timeout(state, left).expect(PANICKED);
+            state = again;
+            if timeout.timed_out() || self.clock.monotonic() >= due {
+                break;
+            }
+        }
+        state
     }
 
     /// Stages a witness if one is due, or waits to be called. A thread that commits for itself
@@ -176,6 +194,7 @@ impl Lane {
             }
         }
         state.is_committing = true;
+        state.haste = Haste::InDueTime;
         state.gates.begin(end);
         state.staged_bytes = 0;
         let waited = self.clock.monotonic().saturating_sub(state.waiting_since);

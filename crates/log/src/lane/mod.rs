@@ -6,8 +6,9 @@
 //!
 //! Walk: `staging` builds frames, `apply` changes the table, `commit` writes, `publish` shows,
 //! `ticket` waits, `read` answers readers, `room` keeps the log in its bounds, `supply` has files
-//! and memory ready, `segment` says what they are, `waiters`, `gate` and `watchers` those who wait,
-//! `witness` what vouches for the last commit.
+//! `ticket` waits, `reactor` gathers tasks that wait, `read` answers readers, `room` keeps the log
+//! in its bounds, `supply` has files ready, `segment` says what they are, `waiters`, `gate` and
+//! `watchers` those who wait, `witness` what vouches for the last commit.
 
 pub mod apply;
 mod checkpoint;
@@ -19,6 +20,7 @@ mod list;
 #[cfg(all(test, loom))]
 mod models;
 mod publish;
+pub mod reactor;
 mod read;
 mod room;
 pub mod segment;
@@ -107,6 +109,15 @@ enum Vouched {
     No,
 }
 
+/// When a commit comes whose records are acknowledged already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Haste {
+    /// When the time that was promised is half over.
+    InDueTime,
+    /// Now: somebody waits for it all the same.
+    AtOnce,
+}
+
 /// Everything behind the lane's lock.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -136,6 +147,8 @@ pub(crate) struct State {
     committer: Committer,
     /// Records of the last commit.
     last_records: u64,
+    /// How long its write and barrier took.
+    last_took: Duration,
     /// Bytes staged and not durable.
     staged_bytes: u64,
     /// Streams whose home lacks durable bytes.
@@ -166,6 +179,8 @@ pub(crate) struct State {
     vouched: Vouched,
     /// When the last commit was done.
     last_commit: Duration,
+    /// When the next commit is to come, in `Relaxed`.
+    haste: Haste,
     /// When the first record was staged that no commit has taken.
     waiting_since: Duration,
     commits: CommitMetrics,
@@ -241,6 +256,7 @@ impl Lane {
             is_committing: false,
             committer: Committer::Absent,
             last_records: 0,
+            last_took: Duration::ZERO,
             staged_bytes: 0,
             unabsorbed: parts.unabsorbed,
             dead: parts.dead,
@@ -259,6 +275,7 @@ impl Lane {
             is_stopping: false,
             vouched: Vouched::Yes,
             last_commit: Duration::ZERO,
+            haste: Haste::InDueTime,
             waiting_since: Duration::ZERO,
             commits: CommitMetrics::default(),
             checkpoints: CheckpointMetrics::default(),

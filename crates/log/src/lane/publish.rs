@@ -62,6 +62,7 @@ impl Lane {
         state.waiters.take_before(done, &mut woken);
         state.last_records = batch.records();
         state.last_commit = begun;
+        state.last_took = spent.barrier.saturating_add(spent.write.unwrap_or_default());
         let publish = self.clock.monotonic().saturating_sub(begun);
         count(&mut state.commits, &batch, spent, publish);
         state.staging.give_back(batch.frames);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use highwater_disk::{ErrorKind, PublishedReader};
 
 use super::segment::{self, Segment, to_u64, to_usize};
-use super::{Lane, State};
+use super::{Lane, State, commit::Ticket};
 use crate::error::{LogError, LogResult, Rejection};
 use crate::format::{FormatError, RecordRef, Structure, Verify};
 use crate::home::{Extent, Lent};
@@ -234,7 +234,7 @@ impl Lane {
             return Ok(Found::Here(located(Vec::new(), to)));
         }
         let parent = state.table.rare(at).and_then(|rare| rare.parent);
-        let start = parent.map_or(Offset(0), |parent| parent.offset);
+        let start = own_start(&state, at);
         if let Some(parent) = parent.filter(|parent| from < parent.offset) {
             let (source, to) = (parent.stream, to.min(parent.offset));
             return Ok(Found::Inherited { source, to, own: located(Vec::new(), from) });
@@ -253,6 +253,32 @@ impl Lane {
         let range = HomeRange { lane: Arc::clone(self), extent, from, to };
         Ok(Found::Here(located(vec![Piece::Home(range)], to)))
     }
+
+    /// Gives what to wait for until everything that was acknowledged of a stream can be read:
+    /// nothing where acknowledgements do not run ahead, or this one's have not.
+    pub(crate) fn settle(self: &Arc<Self>, name: &str) -> Option<Ticket<()>> {
+        self.relaxed_within()?;
+        let state = self.lock();
+        let slot = state.table.slot(state.table.by_name(name)?);
+        let last = slot.last?.lsn();
+        let is_behind = last >= state.durable && state.check_healthy().is_ok();
+        is_behind.then(|| Ticket::until_visible(self, last, ()))
+    }
+
+    /// Says whether bytes of a stream at an offset would have to be read from a home.
+    pub(crate) fn is_at_home(&self, name: &str, from: Offset) -> bool {
+        let state = self.lock();
+        let Ok(at) = self.visible(&state, name) else { return false };
+        let slot = state.table.slot(at);
+        // What a fork has of its source is as good as at home: where it is, is not looked up here.
+        from < slot.durable && from < slot.absorbed.max(own_start(&state, at))
+    }
+}
+
+/// First byte of a stream that is its own.
+fn own_start(state: &State, at: SlotNo) -> Offset {
+    let parent = state.table.rare(at).and_then(|rare| rare.parent);
+    parent.map_or(Offset(0), |parent| parent.offset)
 }
 
 impl State {

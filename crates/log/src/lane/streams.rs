@@ -304,8 +304,12 @@ impl Lane {
         if touched.deletes && planted!(self.options, ReleasedEarly) {
             state.released.extend(touched.releases);
         }
+        let is_watched = slot.is_some_and(|at| state.table.slot(at).flags.has(Flags::WATCHED));
         state.staging.add(&record, len, touched);
         state.vouched = Vouched::No;
+        if is_watched {
+            self.hurry(state);
+        }
         state.staged_bytes += to_u64(len);
         state.commits.staged += 1;
         if let Some(begun) = begun.filter(|_| is_timed) {

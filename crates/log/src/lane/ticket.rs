@@ -1,18 +1,23 @@
 //! Tickets: promises of an acknowledgement, waited for by threads and by tasks.
 //!
-//! On an idle lane a thread commits itself: that saves two hand-overs, worth half a commit. Tasks
-//! never do, and threads do not on a busy lane: they have the committer called.
+//! On an idle lane a thread commits itself: that saves two hand-overs, worth half a commit. Threads
+//! do not on a busy lane: they have the committer called. Tasks leave it to whoever attends to them
+//! ([`super::reactor`]), or have the committer called.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::waiters::Waiter;
-use super::{Committer, Lane, State};
+use super::{Committer, Haste, Lane, State, reactor};
 use crate::error::LogResult;
 use crate::ids::Lsn;
 use crate::sync::{MutexGuard, thread};
+
+/// Longest time that the last commit may have taken for a thread with other tasks to commit itself.
+const AT_ONCE_WITHIN: Duration = Duration::from_millis(1);
 
 /// A promise of an acknowledgement.
 #[derive(Debug)]
@@ -22,11 +27,31 @@ pub struct Ticket<T> {
     /// Done when the log is durable beyond this.
     at: Lsn,
     value: Option<T>,
+    /// Whether it was polled before.
+    has_asked: bool,
+    until: Until,
+}
+
+/// What a ticket waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// Until the operation may be acknowledged.
+    Acknowledged,
+    /// Until it can be seen, in `Relaxed` too.
+    Visible,
 }
 
 impl<T> Ticket<T> {
     pub(super) fn new(lane: &Arc<Lane>, at: Lsn, value: T) -> Self {
-        Self { lane: Arc::clone(lane), at, value: Some(value) }
+        let (lane, value) = (Arc::clone(lane), Some(value));
+        Self { lane, at, value, has_asked: false, until: Until::Acknowledged }
+    }
+
+    /// One that is done when readers see what it is for.
+    pub(super) fn until_visible(lane: &Arc<Lane>, at: Lsn, value: T) -> Self {
+        let mut ticket = Self::new(lane, at, value);
+        ticket.until = Until::Visible;
+        ticket
     }
 
     /// Waits until the operation is as durable as the log promises, and gives its answer.
@@ -35,7 +60,7 @@ impl<T> Ticket<T> {
     /// [`crate::error::LogError::Poisoned`] when a write or barrier failed before.
     pub fn wait(mut self) -> LogResult<T> {
         let value = self.value.take().expect("a ticket is waited for once");
-        self.lane.wait_for(self.at)?;
+        self.lane.wait_for(self.at, self.until)?;
         Ok(value)
     }
 }
@@ -52,7 +77,18 @@ impl<T: Unpin> Future for Ticket<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let ticket = self.get_mut();
-        match ticket.lane.poll_for(ticket.at, context) {
+        let has_asked = std::mem::replace(&mut ticket.has_asked, true);
+        let lane = &ticket.lane;
+        let is_relaxed = lane.relaxed_within().is_some();
+        // Whether the lane has failed is asked only when somebody is woken: staging has just asked.
+        if !has_asked
+            && !is_relaxed
+            && !lane.is_acked(ticket.at)
+            && reactor::gather(lane, ticket.at, context.waker())
+        {
+            return Poll::Pending;
+        }
+        match lane.poll_for(ticket.at, ticket.until, context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Ready(Ok(())) => {
@@ -81,17 +117,18 @@ impl Lane {
     }
 
     /// Waits until the log is durable beyond a position, committing itself if nobody does.
-    fn wait_for(&self, at: Lsn) -> LogResult<()> {
+    fn wait_for(&self, at: Lsn, until: Until) -> LogResult<()> {
         if self.relaxed_within().is_some() {
             self.kick();
-            let state = self.lock();
-            if self.may_acknowledge(&state, at) {
+            let mut state = self.lock();
+            if until == Until::Acknowledged && self.may_acknowledge(&state, at) {
                 return state.check_healthy();
             }
+            self.hurry(&mut state);
         }
         while !self.is_acked(at) {
             let mut state = self.lock();
-            if self.may_acknowledge(&state, at) {
+            if self.is_done(&state, at, until) {
                 return Ok(());
             }
             state.check_healthy()?;
@@ -127,19 +164,43 @@ impl Lane {
             && self.relaxed_within().is_none()
     }
 
-    fn poll_for(&self, at: Lsn, context: &Context<'_>) -> Poll<LogResult<()>> {
+    /// Whether what begins at a position need not be waited for any more.
+    fn is_done(&self, state: &State, at: Lsn, until: Until) -> bool {
+        match until {
+            Until::Acknowledged => self.may_acknowledge(state, at),
+            Until::Visible => at < state.durable,
+        }
+    }
+
+    /// Has what is staged committed at once, where that would be put off.
+    pub(super) fn hurry(&self, state: &mut State) {
+        if self.relaxed_within().is_some() && !state.staging.is_empty() {
+            state.haste = Haste::AtOnce;
+            self.work.notify_all();
+        }
+    }
+
+    fn poll_for(
+        self: &Arc<Self>,
+        at: Lsn,
+        until: Until,
+        context: &Context<'_>,
+    ) -> Poll<LogResult<()>> {
         if self.is_acked(at) {
             return Poll::Ready(Ok(()));
         }
         let mut state = self.lock();
-        let answer = if self.may_acknowledge(&state, at) {
+        let answer = if self.is_done(&state, at, until) {
             // What is durable stays so, whatever failed since.
             let is_durable = state.durable > at;
             Poll::Ready(if is_durable { Ok(()) } else { state.check_healthy() })
         } else if let Err(error) = state.check_healthy() {
             Poll::Ready(Err(error))
+        } else if self.relaxed_within().is_none() && reactor::gather(self, at, context.waker()) {
+            return Poll::Pending;
         } else {
             state.waiters.add(at, Waiter::Task(context.waker().clone()));
+            self.hurry(&mut state);
             Poll::Pending
         };
         self.call_committer(state);
@@ -152,7 +213,7 @@ impl Lane {
     }
 
     /// Calls the committer if something is staged, nobody is at it, and it has not been called.
-    fn call_committer(&self, mut state: MutexGuard<'_, State>) {
+    pub(super) fn call_committer(&self, mut state: MutexGuard<'_, State>) {
         let calls = state.committer == Committer::Waiting
             && !state.is_committing
             && !state.staging.is_empty();
@@ -163,5 +224,13 @@ impl Lane {
         if calls {
             self.work.notify_one();
         }
+    }
+}
+
+impl State {
+    /// Whether whoever attends to a thread's tasks commits for them: nobody else is at it, and a
+    /// commit takes about as long as handing it over.
+    pub(super) fn is_worth_committing_at_once(&self, at: Lsn) -> bool {
+        self.durable <= at && !self.is_committing && self.last_took < AT_ONCE_WITHIN
     }
 }

@@ -69,6 +69,11 @@ impl Waiters {
         }
     }
 
+    /// The lowest position that somebody waits for.
+    pub fn first(&self) -> Option<Lsn> {
+        self.queue.front().map(|(lsn, _)| *lsn)
+    }
+
     /// Takes out everybody.
     pub fn take_all(&mut self, into: &mut Vec<Waiter>) {
         into.extend(self.queue.drain(..).map(|(_, waiter)| waiter));

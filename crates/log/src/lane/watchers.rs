@@ -53,6 +53,8 @@ impl Lane {
         state.check_healthy()?;
         state.table.slot_mut(at).flags.set(Flags::WATCHED);
         let number = state.watchers.add(at, waiter);
+        // Whoever waits for what is acknowledged does not wait for the next commit in due time.
+        self.hurry(&mut state);
         Ok(Some(Watch { lane: Arc::clone(self), slot: at, number }))
     }
 }

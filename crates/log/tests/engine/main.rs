@@ -17,6 +17,8 @@ mod limits;
 mod lists;
 mod metrics;
 mod plain;
+mod reactor;
+mod relaxed;
 mod restarts;
 mod rolling;
 mod support;

@@ -1,0 +1,168 @@
+//! Tasks of one thread that wait for commits, gathered: the thread is woken once for a commit,
+//! however many of its tasks wait for it, and no lock is taken for each of them.
+//!
+//! [`attend`] is a task of its own on an executor that runs all its tasks on one thread. Others
+//! that poll a ticket there leave their waker and call it; it runs behind all of those that are
+//! ready now, so that their records are in one commit. Where commits are quick it commits itself:
+//! handing over to the committer and back costs more than the thread could do meanwhile
+//! (docs/decisions/0014-the-thread-of-tasks-commits.md). Otherwise the committer is called, which
+//! leaves the thread to what else there is to do.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::mem;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::thread::ThreadId;
+
+use super::Lane;
+use super::waiters::{Waiter, Waiters};
+use crate::ids::Lsn;
+
+thread_local! {
+    static HERE: RefCell<Option<Reactor>> = const { RefCell::new(None) };
+}
+
+/// What waits on this thread.
+#[derive(Debug)]
+struct Reactor {
+    /// The task that attends.
+    task: Waker,
+    is_called: bool,
+    lanes: Vec<Waiting>,
+}
+
+/// Tasks that wait for one lane. It is not kept open by them: their tickets do that.
+#[derive(Debug)]
+struct Waiting {
+    lane: Weak<Lane>,
+    tasks: Waiters,
+}
+
+/// Gathers the tasks that wait for commits on this thread, as long as it is polled there; never
+/// done. For executors that run all their tasks on one thread.
+pub fn attend() -> Attend {
+    Attend { thread: None }
+}
+
+/// The task of [`attend`].
+#[derive(Debug)]
+pub struct Attend {
+    /// Where it is polled.
+    thread: Option<ThreadId>,
+}
+
+impl Future for Attend {
+    type Output = Infallible;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Infallible> {
+        let here = std::thread::current().id();
+        let home = *self.get_mut().thread.get_or_insert(here);
+        assert_eq!(home, here, "whoever attends to a thread's tasks runs on that thread");
+        HERE.with_borrow_mut(|here| {
+            let task = context.waker().clone();
+            let lanes = here.take().map_or_else(Vec::new, |before| before.lanes);
+            *here = Some(Reactor { task, is_called: false, lanes });
+        });
+        let mut woken = Vec::new();
+        let mut at = 0;
+        while let Some((lane, first)) = take_acknowledged(at, &mut woken) {
+            let goes_on =
+                first.is_some_and(|first| lane.see_to(first, context.waker(), &mut woken));
+            if !goes_on {
+                at += 1;
+            }
+        }
+        woken.into_iter().for_each(Waiter::wake);
+        Poll::Pending
+    }
+}
+
+impl Drop for Attend {
+    fn drop(&mut self) {
+        if self.thread != Some(std::thread::current().id()) {
+            return;
+        }
+        // Whoever waits asks the lane itself from now on. While a thread ends there is nobody.
+        let left = HERE.try_with(RefCell::take).ok().flatten();
+        let mut woken = Vec::new();
+        for mut waiting in left.into_iter().flat_map(|reactor| reactor.lanes) {
+            waiting.tasks.take_all(&mut woken);
+        }
+        woken.into_iter().for_each(Waiter::wake);
+    }
+}
+
+/// Takes out the tasks of the lane at a place that need not wait any more; gives the lane, and the
+/// lowest position that is still waited for. Nothing behind the last lane.
+fn take_acknowledged(at: usize, woken: &mut Vec<Waiter>) -> Option<(Arc<Lane>, Option<Lsn>)> {
+    HERE.with_borrow_mut(|here| {
+        let lanes = &mut here.as_mut()?.lanes;
+        while let Some(waiting) = lanes.get_mut(at) {
+            if let Some(lane) = waiting.lane.upgrade() {
+                waiting.tasks.take_before(Lsn(lane.acked.load(Ordering::Acquire)), woken);
+                return Some((lane, waiting.tasks.first()));
+            }
+            // No ticket is left, so nobody waits.
+            lanes.remove(at);
+        }
+        None
+    })
+}
+
+/// Has a task woken when a lane is durable beyond a position; gives false where nobody attends.
+pub(super) fn gather(lane: &Arc<Lane>, at: Lsn, task: &Waker) -> bool {
+    HERE.with_borrow_mut(|here| {
+        let Some(reactor) = here else { return false };
+        let is_its = |waiting: &Waiting| std::ptr::eq(waiting.lane.as_ptr(), Arc::as_ptr(lane));
+        let place = reactor.lanes.iter().position(is_its).unwrap_or_else(|| {
+            let waiting = Waiting { lane: Arc::downgrade(lane), tasks: Waiters::default() };
+            reactor.lanes.push(waiting);
+            reactor.lanes.len() - 1
+        });
+        reactor.lanes[place].tasks.add(at, Waiter::Task(task.clone()));
+        if !mem::replace(&mut reactor.is_called, true) {
+            reactor.task.wake_by_ref();
+        }
+        true
+    })
+}
+
+/// Takes out everybody who waits for a lane.
+fn take_all(lane: &Lane, woken: &mut Vec<Waiter>) {
+    HERE.with_borrow_mut(|here| {
+        let lanes = here.iter_mut().flat_map(|reactor| &mut reactor.lanes);
+        for waiting in lanes.filter(|waiting| std::ptr::eq(waiting.lane.as_ptr(), lane)) {
+            waiting.tasks.take_all(woken);
+        }
+    });
+}
+
+impl Lane {
+    /// Sees to it that what is staged is committed, and that the task that attends is woken then;
+    /// gives true when it is to look again at once.
+    fn see_to(&self, first: Lsn, task: &Waker, woken: &mut Vec<Waiter>) -> bool {
+        let mut state = self.lock();
+        if state.check_healthy().is_err() {
+            drop(state);
+            // They ask again, and hear why.
+            take_all(self, woken);
+            return false;
+        }
+        if state.acknowledged() > first {
+            self.acked.fetch_max(state.acknowledged().0, Ordering::Release);
+            return true;
+        }
+        if state.is_worth_committing_at_once(first) {
+            drop(state);
+            // Somebody else may have been quicker: then there is something to wait for.
+            self.commit_step();
+            return true;
+        }
+        state.waiters.add(first, Waiter::Task(task.clone()));
+        self.call_committer(state);
+        false
+    }
+}

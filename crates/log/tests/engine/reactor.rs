@@ -1,0 +1,193 @@
+//! Tasks of one thread that wait for commits: gathered, woken once, and never left behind.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use highwater_disk::Clock;
+use highwater_disk::sim::{Fault, OperationKind, SimRng};
+use highwater_log::error::{LogError, LogResult};
+use highwater_log::lane::commit::Ticket;
+use highwater_log::lane::reactor::{Attend, attend};
+use highwater_log::{Driver, Log, Machine};
+
+use super::support::{append, create, disk, open, read_all, small};
+
+/// A task that counts how often it is woken.
+struct Task(Arc<AtomicU64>, Waker);
+
+struct Count(Arc<AtomicU64>, Option<Sender<()>>);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        if let Some(bell) = &self.1 {
+            bell.send(()).ok();
+        }
+    }
+}
+
+impl Task {
+    fn new() -> Self {
+        Self::ringing(None)
+    }
+
+    fn ringing(bell: Option<Sender<()>>) -> Self {
+        let count = Arc::new(AtomicU64::new(0));
+        Self(Arc::clone(&count), Waker::from(Arc::new(Count(count, bell))))
+    }
+
+    fn woken(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn poll<T>(&self, future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
+        Pin::new(future).poll(&mut Context::from_waker(&self.1))
+    }
+}
+
+fn poll_attend(task: &Task, attend: &mut Attend) {
+    let polled: Poll<Infallible> = task.poll(attend);
+    assert!(polled.is_pending());
+}
+
+/// Stages appends and polls their tickets once, each by a task of its own.
+fn wait_for(log: &Log, count: usize) -> Vec<(Task, Ticket<highwater_log::request::Appended>)> {
+    let ask = |_| {
+        let (task, mut ticket) = (Task::new(), append(log, "a", b"x").unwrap());
+        assert!(task.poll(&mut ticket).is_pending());
+        (task, ticket)
+    };
+    (0..count).map(ask).collect()
+}
+
+fn is_done<T: Unpin>(task: &Task, ticket: &mut Ticket<T>) -> bool {
+    matches!(task.poll(ticket), Poll::Ready(LogResult::Ok(_)))
+}
+
+#[test]
+fn tasks_of_one_thread_are_acknowledged_by_one_commit_that_the_thread_makes_itself() {
+    let log = open(&disk(1), &small()).unwrap();
+    create(&log, "a").unwrap().wait().unwrap();
+    let (reactor, mut attends) = (Task::new(), attend());
+    poll_attend(&reactor, &mut attends);
+    let commits = || log.metrics().remove(0).commits.commits;
+    let before = commits();
+    let mut waiting = wait_for(&log, 10);
+    assert_eq!(reactor.woken(), 1, "called once for all of them");
+    assert_eq!(commits(), before, "and nothing is committed before they are all there");
+    poll_attend(&reactor, &mut attends);
+    assert_eq!(commits(), before + 1);
+    for (task, ticket) in &mut waiting {
+        assert_eq!(task.woken(), 1);
+        assert!(is_done(task, ticket));
+    }
+    assert_eq!(read_all(&log, "a").unwrap().len(), 10);
+}
+
+/// A clock by which everything takes long.
+#[derive(Debug, Default)]
+struct Slow(AtomicU64);
+
+impl Clock for Slow {
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.0.fetch_add(2, Ordering::SeqCst))
+    }
+
+    fn wall(&self) -> Duration {
+        self.monotonic()
+    }
+}
+
+#[test]
+fn where_commits_take_long_the_committer_does_them_and_the_thread_is_woken_once_for_each() {
+    let (bell, rung) = channel();
+    let machine = Machine {
+        disk: Arc::new(disk(2)),
+        clock: Arc::new(Slow::default()),
+        rng: Box::new(SimRng::new(7)),
+    };
+    let log = Log::open(machine, &small(), Driver::Threads).unwrap();
+    create(&log, "a").unwrap().wait().unwrap();
+    let (reactor, mut attends) = (Task::ringing(Some(bell)), attend());
+    poll_attend(&reactor, &mut attends);
+    for _ in 0..50 {
+        let before = reactor.woken();
+        let mut waiting = wait_for(&log, 8);
+        while waiting.iter().any(|(task, _)| task.woken() == 0) {
+            rung.recv().unwrap();
+            poll_attend(&reactor, &mut attends);
+        }
+        assert!(waiting.iter_mut().all(|(task, ticket)| is_done(task, ticket)));
+        assert!(reactor.woken() - before <= 3, "not once for each task");
+    }
+    assert_eq!(read_all(&log, "a").unwrap().len(), 400);
+}
+
+#[test]
+fn a_failed_barrier_reaches_every_task_that_waits() {
+    let disk = disk(3);
+    let log = open(&disk, &small()).unwrap();
+    create(&log, "a").unwrap().wait().unwrap();
+    let (reactor, mut attends) = (Task::new(), attend());
+    poll_attend(&reactor, &mut attends);
+    let mut waiting = wait_for(&log, 5);
+    disk.fail_next(OperationKind::SyncData, 1, Fault::FailedBarrierDropsPages);
+    poll_attend(&reactor, &mut attends);
+    for (task, ticket) in &mut waiting {
+        assert!(task.woken() > 0, "I10: nobody waits for what does not come");
+        assert!(matches!(task.poll(ticket), Poll::Ready(Err(LogError::Poisoned(_)))));
+    }
+}
+
+#[test]
+fn when_nobody_attends_any_more_tasks_wait_for_the_lane_itself() {
+    let log = open(&disk(4), &small()).unwrap();
+    create(&log, "a").unwrap().wait().unwrap();
+    let (reactor, mut attends) = (Task::new(), attend());
+    poll_attend(&reactor, &mut attends);
+    let mut waiting = wait_for(&log, 3);
+    drop(attends);
+    for (task, ticket) in &mut waiting {
+        assert_eq!(task.woken(), 1);
+        assert!(task.poll(ticket).is_pending());
+    }
+    log.step();
+    for (task, ticket) in &mut waiting {
+        assert_eq!(task.woken(), 2);
+        assert!(is_done(task, ticket));
+    }
+}
+
+#[test]
+fn a_task_that_is_woken_for_something_else_and_asks_again_is_still_acknowledged() {
+    let log = open(&disk(5), &small()).unwrap();
+    create(&log, "a").unwrap().wait().unwrap();
+    let (reactor, mut attends) = (Task::new(), attend());
+    poll_attend(&reactor, &mut attends);
+    let (task, mut ticket) = wait_for(&log, 1).remove(0);
+    let other = Task::new();
+    assert!(other.poll(&mut ticket).is_pending());
+    poll_attend(&reactor, &mut attends);
+    assert_eq!((task.woken(), other.woken()), (1, 1));
+    assert!(is_done(&other, &mut ticket));
+}
+
+#[test]
+fn a_log_that_is_closed_is_not_kept_by_who_attends() {
+    let disk = disk(6);
+    let (reactor, mut attends) = (Task::new(), attend());
+    poll_attend(&reactor, &mut attends);
+    for _ in 0..3 {
+        let log = open(&disk, &small()).unwrap();
+        create(&log, "a").unwrap().wait().unwrap();
+        drop(wait_for(&log, 2));
+        drop(log);
+        // Tickets that were dropped leave nobody behind, and the next log gets its lock.
+        poll_attend(&reactor, &mut attends);
+    }
+}
