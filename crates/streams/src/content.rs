@@ -1,5 +1,7 @@
 //! Content types: compared by type and subtype alone, given back exactly as they were stored.
 
+use std::borrow::Cow;
+
 use highwater_log::format::extension::MAX_CONTENT_TYPE_LEN;
 
 use crate::error::Problem;
@@ -21,9 +23,12 @@ pub enum Kind {
 /// A content type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContentType {
-    plain: String,
+    plain: Cow<'static, str>,
     given: Option<String>,
 }
+
+/// Types that most streams have: they are told by looking, without memory of their own.
+const COMMON: [&str; 4] = ["application/json", DEFAULT, "text/plain", "text/event-stream"];
 
 impl ContentType {
     /// Reads a `Content-Type` (RFC 9110, section 8.3.1).
@@ -31,6 +36,9 @@ impl ContentType {
     /// # Errors
     /// [`Problem::BadField`] where there is no `type/subtype`, and [`Problem::TooLarge`].
     pub fn parse(text: &str) -> Result<Self, Problem> {
+        if let Some(common) = COMMON.iter().find(|common| **common == text) {
+            return Ok(Self { plain: Cow::Borrowed(common), given: None });
+        }
         let given = text.trim();
         let plain = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let is_token = |part: &str| !part.is_empty() && part.bytes().all(is_token_byte);
@@ -44,12 +52,15 @@ impl ContentType {
             return Err(Problem::TooLarge { what: "Content-Type", size, limit });
         }
         let given = (given != plain).then(|| given.to_owned());
-        Ok(Self { plain, given })
+        Ok(Self { plain: Cow::Owned(plain), given })
     }
 
     /// Puts together what was stored: the plain type, and how it was given where that differs.
     pub(crate) fn stored(plain: &str, given: Option<&str>) -> Self {
-        Self { plain: plain.to_owned(), given: given.map(str::to_owned) }
+        let common = COMMON.iter().find(|common| **common == plain);
+        let plain =
+            common.map_or_else(|| Cow::Owned(plain.to_owned()), |common| Cow::Borrowed(*common));
+        Self { plain, given: given.map(str::to_owned) }
     }
 
     /// Gives type and subtype in lower case: equal for equal types.

@@ -23,9 +23,30 @@ pub struct Token(pub Offset);
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // No u128: each answer has one, and its divisions are slow.
-        let places = self.0.0;
-        write!(f, "{:016}_{:016}", places / UPPER, places % UPPER)
+        f.write_str(str::from_utf8(&self.to_bytes()).expect("digits are text"))
+    }
+}
+
+impl Token {
+    /// Writes it, all in ASCII. Each answer has one, so it is made without the formatter.
+    pub fn to_bytes(self) -> [u8; TOKEN_LEN] {
+        let mut bytes = [b'0'; TOKEN_LEN];
+        bytes[HALF] = b'_';
+        // No u128: its divisions are slow.
+        write_digits(&mut bytes[..HALF], self.0.0 / UPPER);
+        write_digits(&mut bytes[HALF + 1..], self.0.0 % UPPER);
+        bytes
+    }
+}
+
+/// Writes a number's digits to the right end of a place of zeros.
+fn write_digits(into: &mut [u8], mut number: u64) {
+    for digit in into.iter_mut().rev() {
+        if number == 0 {
+            return;
+        }
+        *digit += u8::try_from(number % 10).expect("a digit");
+        number /= 10;
     }
 }
 
@@ -86,6 +107,7 @@ mod tests {
             assert_eq!(token.len(), TOKEN_LEN);
             assert!(token.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_'), "{token}");
             assert_eq!(parse_token(&token).unwrap(), Offset(places));
+            assert_eq!(token, format!("{:016}_{:016}", places / UPPER, places % UPPER));
         }
         assert_eq!(Token(Offset(0)).to_string(), "0000000000000000_0000000000000000");
     }

@@ -41,6 +41,8 @@ pub struct StreamPath(String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     segments: Vec<String>,
+    /// The segments as a plain target has them, with a slash at both ends.
+    prefix: String,
 }
 
 /// What a request's target means.
@@ -62,7 +64,13 @@ impl Mount {
     /// # Errors
     /// [`Problem::BadPath`].
     pub fn new(path: &str) -> Result<Self, Problem> {
-        Ok(Self { segments: segments(path)? })
+        let segments = segments(path)?;
+        let mut prefix = "/".to_owned();
+        for segment in &segments {
+            prefix.push_str(segment);
+            prefix.push('/');
+        }
+        Ok(Self { segments, prefix })
     }
 
     /// Finds out what a request's target means, in origin form (`/a/b?x`) or absolute form
@@ -71,6 +79,13 @@ impl Mount {
     /// # Errors
     /// [`Problem::BadPath`] and [`Problem::TooLarge`].
     pub fn resolve(&self, target: &str) -> Result<Target, Problem> {
+        match self.plain_name(target) {
+            Some(name) => Ok(Target::Stream(StreamPath(name.to_owned()))),
+            None => self.resolve_any(target),
+        }
+    }
+
+    fn resolve_any(&self, target: &str) -> Result<Target, Problem> {
         let all = segments(path_of(target))?;
         let Some(rest) = all.strip_prefix(self.segments.as_slice()) else {
             return Ok(Target::Elsewhere(all));
@@ -80,6 +95,18 @@ impl Mount {
             Some((first, rest)) if first == RESERVED => Ok(Target::Control(rest.to_vec())),
             Some(_) => StreamPath::joined(rest).map(Target::Stream),
         }
+    }
+
+    /// Gives the name in a target that is in the one form already, as most are.
+    fn plain_name<'a>(&self, target: &'a str) -> Option<&'a str> {
+        let name = target.strip_prefix(self.prefix.as_str())?;
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'?' | b'#');
+        let is_segment = |segment: &str| !matches!(segment, "" | "." | "..");
+        let is_one = name.len() <= MAX_NAME_LEN
+            && target.bytes().all(is_plain)
+            && name.split('/').all(is_segment)
+            && name.split('/').next() != Some(RESERVED);
+        is_one.then_some(name)
     }
 
     /// Finds the stream that a header names by its URL's path, as `Stream-Forked-From` does.
@@ -235,6 +262,17 @@ mod tests {
     }
 
     #[test]
+    fn most_targets_are_plain_also_below_the_root() {
+        assert_eq!(mount().plain_name("/v1/stream/a/b"), Some("a/b"));
+        assert_eq!(Mount::new("/").unwrap().plain_name("/a/b"), Some("a/b"));
+        for target in ["/v1/stream/", "/v1/stream/a/", "/v1/stream/a//b", "/v1/stream/a/../b"] {
+            assert_eq!(mount().plain_name(target), None, "{target}");
+        }
+        let odd = Mount::new("/a%25b").unwrap();
+        assert!(odd.resolve("/a%b/c").is_err(), "what is decoded is not a target");
+    }
+
+    #[test]
     fn dots_do_not_lead_out_of_the_mount_unnoticed() {
         for target in ["/v1/stream/../admin", "/v1/stream/%2e%2e/admin", "/v1/stream/..%2Fadmin"] {
             let elsewhere = Target::Elsewhere(vec!["v1".to_owned(), "admin".to_owned()]);
@@ -271,6 +309,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_target_that_is_plain_already_means_what_it_means_when_it_is_cut(
+            target in "(/v1/stream/|/v1/|/)([ab.%_?#é]{0,3}|__ds)(/[ab.%_2F]{0,3}){0,3}"
+        ) {
+            if let Some(name) = mount().plain_name(&target) {
+                let stream = Target::Stream(StreamPath(name.to_owned()));
+                prop_assert_eq!(mount().resolve_any(&target).unwrap(), stream);
+            }
+        }
+
         #[test]
         fn a_streams_url_leads_back_to_it(name in "[^\\p{Cc}]{1,40}") {
             if let Ok(path) = StreamPath::relative(&name) {

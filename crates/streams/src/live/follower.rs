@@ -106,6 +106,13 @@ impl Follower {
         self.position
     }
 
+    /// Says whether the next call of [`Follower::try_next`] or [`Follower::try_chunk`] would read
+    /// from the disk. Those who take from the hub are at the tail, which is in memory.
+    pub fn is_cold(&self) -> bool {
+        let place = Place::At(self.position);
+        self.next_no.is_none() && !self.has_ended && self.streams.is_cold(self.hub.path(), place)
+    }
+
     /// The cursor to answer with now.
     pub fn cursor(&self) -> Cursor {
         let now = self.streams.cursor(None);

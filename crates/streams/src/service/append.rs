@@ -55,7 +55,10 @@ impl Streams {
         let mut room = Vec::new();
         let payload = match prepare(request, &mut room) {
             Ok(payload) => payload,
-            Err(problem) => return Err(self.rather(path, request, problem)),
+            Err(problem) => {
+                self.settle(path).await?;
+                return Err(self.rather(path, request, problem));
+            }
         };
         let has_body = !payload.is_empty();
         let plain = request.content_type.as_ref().map(ContentType::plain);
@@ -84,18 +87,19 @@ impl Streams {
                 Appended { tail, taken: Taken::Now, is_closed, producer: epoch(own) }
             }
             AppendOutcome::Duplicate { highest } => {
-                let is_closed = self.used_again(path)?;
+                let is_closed = self.used_again(path).await?;
                 Appended { tail, taken: Taken::Before, is_closed, producer: epoch(highest) }
             }
             AppendOutcome::AlreadyClosed => {
-                self.used_again(path)?;
+                self.used_again(path).await?;
                 Appended { tail, taken: Taken::Before, is_closed: true, producer: None }
             }
         })
     }
 
     /// What changed nothing is a use all the same; gives whether the stream is closed.
-    fn used_again(&self, path: &StreamPath) -> Outcome<bool> {
+    async fn used_again(&self, path: &StreamPath) -> Outcome<bool> {
+        self.settle(path).await?;
         let Some(view) = self.find(path)? else { return Ok(false) };
         self.touch(path, &view)?;
         Ok(view.is_closed)

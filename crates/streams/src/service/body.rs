@@ -1,7 +1,5 @@
 //! Content on its way to a client: shared bytes, in order.
 
-use std::sync::Arc;
-
 use bytes::{Buf, Bytes, BytesMut};
 use highwater_log::lane::Slice;
 
@@ -10,6 +8,9 @@ use crate::json;
 /// Bodies up to this length are joined into one part, bytes: a part costs more than a copy.
 const JOINED_BYTES: usize = 64 << 10;
 
+/// Bytes of the log that are long enough to be shared instead of copied.
+const SHARED_BYTES: usize = 16 << 10;
+
 /// Content of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Body {
@@ -17,18 +18,19 @@ pub struct Body {
 }
 
 impl Body {
-    /// Takes bytes from the log. What is in its memory is copied, since whoever holds on to a part
-    /// of a segment's image keeps all of it; what was read from a stream's home is not.
+    /// Takes bytes from the log: as they are where they are long, joined where they are short. A
+    /// part of a segment's image keeps all of it; the log bounds how many readers keep.
     pub(super) fn from_slices(slices: Vec<Slice>) -> Self {
+        let is_short = |slice: &Slice| slice.bytes().len() < SHARED_BYTES;
+        let short = slices.iter().filter(|slice| is_short(slice));
+        let mut copied = BytesMut::with_capacity(short.map(|slice| slice.bytes().len()).sum());
         let mut parts: Vec<Bytes> = Vec::new();
-        let mut copied = BytesMut::new();
         for slice in slices {
-            match slice {
-                Slice::Image { .. } => copied.extend_from_slice(slice.bytes()),
-                Slice::Copied(bytes) => {
-                    parts.extend(take(&mut copied));
-                    parts.push(Bytes::from_owner(Shared(bytes)));
-                }
+            if is_short(&slice) {
+                copied.extend_from_slice(slice.bytes());
+            } else {
+                parts.extend(take(&mut copied));
+                parts.push(Bytes::from_owner(Shared(slice)));
             }
         }
         parts.extend(take(&mut copied));
@@ -134,11 +136,11 @@ impl From<Bytes> for Body {
 }
 
 /// Bytes that others hold, too.
-struct Shared(Arc<Vec<u8>>);
+struct Shared(Slice);
 
 impl AsRef<[u8]> for Shared {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        self.0.bytes()
     }
 }
 
@@ -149,10 +151,10 @@ fn take(copied: &mut BytesMut) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     fn body(parts: &[&str]) -> Body {
-        let home = |part: &&str| Slice::Copied(Arc::new(part.as_bytes().to_vec()));
-        Body::from_slices(parts.iter().map(home).collect())
+        Body { parts: parts.iter().map(|part| Bytes::copy_from_slice(part.as_bytes())).collect() }
     }
 
     #[test]
@@ -167,6 +169,17 @@ mod tests {
         assert_eq!(whole.last(4), b"cdef");
         assert_eq!(whole.last(9), b"abcdef");
         assert_eq!(whole.len(), 6);
+    }
+
+    #[test]
+    fn what_is_long_is_shared_and_what_is_short_is_joined_in_order() {
+        let long = Arc::new(vec![b'x'; SHARED_BYTES]);
+        let short = || Slice::Copied(Arc::new(b"short".to_vec()));
+        let slices = vec![short(), short(), Slice::Copied(Arc::clone(&long)), short()];
+        let parts = Body::from_slices(slices).into_parts();
+        assert_eq!(parts.len(), 3);
+        assert_eq!((&parts[0][..], &parts[2][..]), (&b"shortshort"[..], &b"short"[..]));
+        assert_eq!(parts[1].as_ptr(), long.as_ptr(), "no copy");
     }
 
     /// Point 40.

@@ -49,6 +49,10 @@ impl Streams {
     /// [`Problem::Exists`], [`Problem::NameTaken`], what is wrong with body or fork, and what the
     /// log gives.
     pub async fn create(&self, path: &StreamPath, request: &Create<'_>) -> Outcome<Created> {
+        self.settle(path).await?;
+        if let Some(from) = &request.fork {
+            self.settle(&from.source).await?;
+        }
         loop {
             let made = match &request.fork {
                 Some(from) => self.create_fork(path, request, from).await,

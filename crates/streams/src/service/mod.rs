@@ -26,6 +26,7 @@ use crate::error::{Outcome, Problem};
 use crate::etag::StoreTag;
 use crate::json;
 use crate::live::Registry;
+use crate::offset::Place;
 use crate::path::StreamPath;
 
 pub use append::{Append, Appended, Taken};
@@ -96,6 +97,30 @@ impl Streams {
         deleted.await?;
         note.done(Expected::Anything);
         Ok(())
+    }
+
+    /// Waits until everything that was acknowledged of a stream can be read. Where acknowledgements
+    /// do not run ahead of the barrier, that is so already. To be awaited before [`Streams::head`],
+    /// [`Streams::read`] and [`Streams::follow`], so that who appends finds what was appended.
+    ///
+    /// # Errors
+    /// What the log gives.
+    pub async fn settle(&self, path: &StreamPath) -> Outcome<()> {
+        match self.log.settle(path.as_str()) {
+            Some(settled) => Ok(settled.await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Says whether reading a stream from a place on would read from the disk.
+    pub fn is_cold(&self, path: &StreamPath, place: Place) -> bool {
+        // What is looked at begins with the byte before.
+        let from = match place {
+            Place::Start => Offset(0),
+            Place::Now => return false,
+            Place::At(offset) => Offset(offset.0.saturating_sub(1)),
+        };
+        self.log.is_at_home(path.as_str(), from)
     }
 
     /// Says what is known of a stream. Asking is no use of it.
