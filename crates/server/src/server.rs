@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use highwater_disk::real::{RealDisk, SystemClock, SystemRng};
 use highwater_disk::{Clock, Rng};
+use highwater_log::lane::reactor::attend;
 use highwater_log::{Driver, Log, Machine};
 use highwater_streams::error::Problem;
 use highwater_streams::path::Mount;
@@ -24,6 +25,7 @@ use crate::access::Access;
 use crate::app::App;
 use crate::error::ServeError;
 use crate::http::body::Budget;
+use crate::http::cold;
 use crate::http::cors::Cors;
 use crate::metrics::Metrics;
 use crate::net::Door;
@@ -174,9 +176,14 @@ impl Server {
         let app = Arc::clone(&self.app);
         runtimes[0].spawn(watch_files(Arc::clone(&app), self.tls.clone()));
         runtimes[0].spawn(webhook::drive(app));
+        runtimes[0].spawn(Arc::clone(&door).keep());
         for (number, runtime) in runtimes.into_iter().enumerate() {
             let listener = listener.try_clone().map_err(system("a copy of the listener"))?;
             let door = Arc::clone(&door);
+            if self.app.settings.runtime == settings::Runtime::PerCore {
+                // Waiting for commits is a matter of the thread, not of each request.
+                runtime.spawn(attend());
+            }
             let body = move || {
                 if let Err(error) = runtime.block_on(door.serve(listener)) {
                     tracing::error!(%error, "a worker ended");
@@ -211,7 +218,9 @@ fn runtimes(settings: &Settings) -> Result<Vec<Runtime>, ServeError> {
             vec![builder]
         }
     };
-    let built = builders.iter_mut().map(|builder| builder.enable_all().build());
+    let set_up =
+        |builder: &mut Builder| builder.enable_all().max_blocking_threads(cold::THREADS).build();
+    let built = builders.iter_mut().map(set_up);
     built.map(|runtime| runtime.map_err(system("a runtime"))).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use highwater_log::ids::Offset;
 use highwater_streams::error::Problem;
 use highwater_streams::offset::Token;
 use highwater_streams::subscriptions::Refusal as Unsubscribed;
@@ -224,7 +225,7 @@ impl Failure {
         match self {
             Self::Problem(Problem::Closed { tail }) => {
                 headers.insert(names::CLOSED, names::TRUE);
-                headers.insert(names::NEXT_OFFSET, text(&Token(*tail).to_string()));
+                headers.insert(names::NEXT_OFFSET, offset(*tail));
             }
             Self::Problem(Problem::ProducerGap { expected, received }) => {
                 headers.insert(names::PRODUCER_EXPECTED_SEQ, HeaderValue::from(*expected));
@@ -264,6 +265,11 @@ pub(crate) fn problem(status: StatusCode, fields: &Map<String, Value>) -> Respon
     headers.insert(header::CONTENT_TYPE, names::PROBLEM_JSON);
     headers.insert(header::CACHE_CONTROL, names::NO_STORE);
     response
+}
+
+/// Makes a header of an offset.
+pub(crate) fn offset(offset: Offset) -> HeaderValue {
+    HeaderValue::from_bytes(&Token(offset).to_bytes()).expect("tokens are visible ASCII")
 }
 
 /// Makes a header of text that is known to be one.

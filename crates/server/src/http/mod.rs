@@ -3,9 +3,10 @@
 //! Walk: `answer` below takes a request through `route` (what is meant), access and rate, to
 //! `write` (create, append, delete), `read` (catch-up and long-poll), `sse`, `control` (what lies
 //! below `__ds`) or `operate` (health, metrics). `failure` is the one place where problems become
-//! answers, `body` collects what comes, `reply` is what goes.
+//! answers, `body` collects what comes, `reply` is what goes, `cold` reads from the disk.
 
 pub(crate) mod body;
+pub(crate) mod cold;
 pub(crate) mod control;
 pub(crate) mod cors;
 pub(crate) mod failure;
@@ -66,6 +67,11 @@ impl Connection {
     pub fn new(app: Arc<App>, peer: Peer, watch: Arc<Watch>) -> Self {
         let number = app.connections.fetch_add(1, Ordering::Relaxed);
         Self { app, peer, watch, number, requests: AtomicU64::new(0) }
+    }
+
+    /// Gives its number: no other connection of this server had or has it.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Answers a request.
@@ -170,6 +176,10 @@ impl Asked<'_> {
             _ => return Err(Failure::Method { allow: cors::METHODS }),
         };
         self.who.may(action, path.as_str())?;
+        if action == Action::Read {
+            // Who appends finds what was acknowledged.
+            self.app.streams.settle(path).await?;
+        }
         match action {
             Action::Read if self.parts.method == Method::HEAD => self.head(path),
             Action::Read => self.read(path, operation).await,

@@ -4,15 +4,15 @@ use bytes::Bytes;
 use highwater_streams::content::Kind;
 use highwater_streams::error::Problem;
 use highwater_streams::fields::{self as protocol, Lifetime};
-use highwater_streams::offset::{Place, Token};
+use highwater_streams::offset::Place;
 use highwater_streams::path::StreamPath;
 use highwater_streams::service::Chunk;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
-use super::failure::text;
+use super::failure::{offset, text};
 use super::reply::Reply;
 use super::write::content_value;
-use super::{Answer, Asked, names, route};
+use super::{Answer, Asked, cold, names, route};
 use crate::metrics::Operation;
 use crate::settings::CachePolicy;
 
@@ -66,7 +66,7 @@ impl Asked<'_> {
         let mut response = Response::new(Reply::default());
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, content_value(&view.content_type));
-        headers.insert(names::NEXT_OFFSET, text(&Token(view.tail).to_string()));
+        headers.insert(names::NEXT_OFFSET, offset(view.tail));
         headers.insert(header::CACHE_CONTROL, names::NO_STORE);
         match &view.lifetime {
             Lifetime::Unsaid => {}
@@ -89,7 +89,7 @@ impl Asked<'_> {
         let place = wanted.place.unwrap_or(Place::Start);
         match wanted.live {
             None => {
-                let chunk = self.app.streams.read(path, place)?;
+                let chunk = cold::read(&self.app.streams, path, place).await?;
                 Ok(self.chunk(chunk))
             }
             Some(Live::LongPoll) => {
@@ -98,7 +98,7 @@ impl Asked<'_> {
             }
             Some(Live::Sse) => {
                 *operation = Operation::Sse;
-                self.events(path, place, wanted.cursor.as_deref())
+                self.events(path, place, wanted.cursor.as_deref()).await
             }
         }
     }
@@ -115,7 +115,7 @@ impl Asked<'_> {
         let cache = if tag.is_some() { self.cache_value() } else { names::NO_STORE };
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, cache);
-        headers.insert(names::NEXT_OFFSET, text(&Token(chunk.next).to_string()));
+        headers.insert(names::NEXT_OFFSET, offset(chunk.next));
         if chunk.is_up_to_date {
             headers.insert(names::UP_TO_DATE, names::TRUE);
         }

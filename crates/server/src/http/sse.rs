@@ -4,23 +4,27 @@
 //! put in between where nothing happens, so that proxies keep the connection.
 
 use std::future::Future as _;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use highwater_streams::cursor::Cursor;
+use highwater_streams::error::Outcome;
 use highwater_streams::live::{Follower, Next};
-use highwater_streams::offset::{Place, Token};
+use highwater_streams::offset::Place;
 use highwater_streams::path::StreamPath;
+use highwater_streams::service::Streams;
 use highwater_streams::sse;
 use http::{HeaderValue, Response, StatusCode, header};
 use prometheus_client::metrics::gauge::Gauge;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::failure::text;
+use super::failure::offset;
 use super::reply::Reply;
-use super::{Answer, Asked, names};
+use super::{Answer, Asked, cold, names};
 use crate::app::App;
 
 impl Asked<'_> {
@@ -32,12 +36,21 @@ impl Asked<'_> {
         cursor: Option<&str>,
     ) -> Answer {
         let brought = cursor.and_then(Cursor::parse);
-        let mut follower = self.app.streams.follow(path, place, brought)?;
+        let begin =
+            move |streams: &Streams, path: &StreamPath| streams.follow(path, place, brought);
+        let mut follower = Box::new(cold::follow(&self.app.streams, path, place, begin).await?);
         let waiting = Waiting::new(&self.app.metrics.subscribers);
         let mut timeout = pin!(tokio::time::sleep(self.app.settings.long_poll_timeout.0));
         let mut response = loop {
             let before = follower.position();
-            if let Some(mut chunk) = follower.try_chunk()? {
+            let found = if follower.is_cold() {
+                let found;
+                (follower, found) = cold::taken(cold::with(follower, Follower::try_chunk).await)?;
+                found
+            } else {
+                follower.try_chunk()
+            };
+            if let Some(mut chunk) = found? {
                 if chunk.next == before {
                     break nothing_new(&follower, true);
                 }
@@ -60,9 +73,16 @@ impl Asked<'_> {
     }
 
     /// Begins to send events.
-    pub(super) fn events(&self, path: &StreamPath, place: Place, cursor: Option<&str>) -> Answer {
+    pub(super) async fn events(
+        &self,
+        path: &StreamPath,
+        place: Place,
+        cursor: Option<&str>,
+    ) -> Answer {
         let brought = cursor.and_then(Cursor::parse);
-        let follower = self.app.streams.follow(path, place, brought)?;
+        let begin =
+            move |streams: &Streams, path: &StreamPath| streams.follow(path, place, brought);
+        let follower = cold::follow(&self.app.streams, path, place, begin).await?;
         let encoding = sse::data_encoding(follower.content_type().kind());
         let mut response = Response::new(Reply::events(Events::new(self.app, follower)));
         let headers = response.headers_mut();
@@ -81,7 +101,7 @@ fn nothing_new(follower: &Follower, is_closed: bool) -> Response<Reply> {
     let mut response = Response::new(Reply::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
-    headers.insert(names::NEXT_OFFSET, text(&Token(follower.position()).to_string()));
+    headers.insert(names::NEXT_OFFSET, offset(follower.position()));
     headers.insert(names::UP_TO_DATE, names::TRUE);
     headers.insert(header::CACHE_CONTROL, names::NO_STORE);
     if is_closed {
@@ -107,10 +127,21 @@ impl Drop for Waiting {
     }
 }
 
+/// Where a follower is.
+#[derive(Debug)]
+enum Reader {
+    /// Here.
+    Here(Box<Follower>),
+    /// With a thread that reads from the disk for it.
+    Away(JoinHandle<(Box<Follower>, Outcome<Next>)>),
+    /// Nowhere: nothing more can be read.
+    Lost,
+}
+
 /// Events of one reader.
 #[derive(Debug)]
 pub(crate) struct Events {
-    follower: Follower,
+    reader: Reader,
     /// When the connection ends.
     end: Instant,
     /// Fires at the end, or when a comment is due.
@@ -128,7 +159,7 @@ impl Events {
         let keep_alive = app.settings.sse_keep_alive.0;
         let timer = tokio::time::sleep_until(end.min(now + keep_alive));
         Self {
-            follower,
+            reader: Reader::Here(Box::new(follower)),
             end,
             timer: Box::pin(timer),
             keep_alive,
@@ -145,7 +176,7 @@ impl Events {
             if self.is_over {
                 return Poll::Ready(None);
             }
-            match self.follower.try_next() {
+            match ready!(self.poll_reader(context)) {
                 Ok(Next::Event(event)) => {
                     let is_late = Instant::now() >= self.end;
                     self.is_over = event.control.is_closed || is_late;
@@ -165,9 +196,34 @@ impl Events {
         }
     }
 
+    /// Asks the follower what comes next; by way of a thread where that is on the disk.
+    fn poll_reader(&mut self, context: &mut Context<'_>) -> Poll<Outcome<Next>> {
+        if let Reader::Away(thread) = &mut self.reader {
+            let joined = ready!(Pin::new(thread).poll(context));
+            self.reader = Reader::Lost;
+            let (follower, next) = cold::taken(joined)?;
+            self.reader = Reader::Here(follower);
+            return Poll::Ready(next);
+        }
+        match mem::replace(&mut self.reader, Reader::Lost) {
+            Reader::Here(follower) if follower.is_cold() => {
+                self.reader = Reader::Away(cold::with(follower, Follower::try_next));
+                self.poll_reader(context)
+            }
+            Reader::Here(mut follower) => {
+                let next = follower.try_next();
+                self.reader = Reader::Here(follower);
+                Poll::Ready(next)
+            }
+            Reader::Away(_) | Reader::Lost => Poll::Ready(Ok(Next::End)),
+        }
+    }
+
     /// Waits for news, the end, or the time for a comment.
     fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if pin!(self.follower.changed()).poll(context).is_ready() {
+        if let Reader::Here(follower) = &self.reader
+            && pin!(follower.changed()).poll(context).is_ready()
+        {
             return Poll::Ready(None);
         }
         if self.stopping.as_mut().poll(context).is_ready() {

@@ -4,13 +4,12 @@ use highwater_log::request::{CreateOutcome, End};
 use highwater_streams::content::ContentType;
 use highwater_streams::error::Problem;
 use highwater_streams::fields::{self as protocol, ForkFrom, Lifetime};
-use highwater_streams::offset::Token;
 use highwater_streams::path::StreamPath;
 use highwater_streams::service::{Append, Appended, Create, Created, Taken};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use hyper::body::Incoming;
 
-use super::failure::text;
+use super::failure::{offset, text};
 use super::reply::Reply;
 use super::{Answer, Asked, body, fields, names};
 use crate::access::scope::Action;
@@ -57,7 +56,7 @@ impl Asked<'_> {
         }
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, content_type);
-        headers.insert(names::NEXT_OFFSET, text(&Token(created.tail).to_string()));
+        headers.insert(names::NEXT_OFFSET, offset(created.tail));
         if created.is_closed {
             headers.insert(names::CLOSED, names::TRUE);
         }
@@ -119,7 +118,7 @@ fn answer_append(appended: &Appended, content: Content) -> Response<Reply> {
         _ => StatusCode::NO_CONTENT,
     };
     let headers = response.headers_mut();
-    headers.insert(names::NEXT_OFFSET, text(&Token(appended.tail).to_string()));
+    headers.insert(names::NEXT_OFFSET, offset(appended.tail));
     if appended.is_closed {
         headers.insert(names::CLOSED, names::TRUE);
     }

@@ -1,10 +1,11 @@
 //! Connections: accepted up to a limit, watched, ended in bounded time.
 //!
 //! Each worker is a thread with a runtime of its own and a copy of the listener, or a runtime that
-//! several threads share. `stream` is a client's bytes, `watch` what it is doing, `tls` the
-//! certificate, `origin` who and where a request comes from.
+//! several threads share. `stream` is a client's bytes, `watch` what it is doing, `rounds` looks at
+//! that, `tls` is the certificate, `origin` who and where a request comes from.
 
 pub(crate) mod origin;
+mod rounds;
 pub(crate) mod stream;
 pub(crate) mod tls;
 pub(crate) mod watch;
@@ -14,6 +15,7 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use hyper::service::service_fn;
@@ -25,15 +27,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use self::origin::Peer;
+use self::rounds::Rounds;
 use self::stream::{Stream, Transport};
-use self::watch::{Patience, Verdict, Watch};
+use self::watch::{Order, Patience, Watch};
 use crate::app::App;
 use crate::http::Connection;
 use crate::metrics::Limit;
 use crate::settings::Settings;
 
-/// How often a connection is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long to wait when the system has no room for a connection.
 const BREATHER: Duration = Duration::from_millis(100);
 
@@ -43,6 +44,7 @@ pub(crate) struct Door {
     tls: Option<TlsAcceptor>,
     builder: auto::Builder<TokioExecutor>,
     patience: Patience,
+    rounds: Rounds,
     slots: Arc<Semaphore>,
     per_address: Option<PerAddress>,
 }
@@ -63,10 +65,16 @@ impl Door {
             tls,
             builder: builder(settings),
             patience,
+            rounds: Rounds::default(),
             slots: Arc::new(Semaphore::new(slots)),
             per_address: (most > 0).then(|| PerAddress { most, counts: Mutex::default() }),
             app,
         }
+    }
+
+    /// Looks after the connections of all workers, for as long as it is polled.
+    pub async fn keep(self: Arc<Self>) {
+        self.rounds.walk(&self.app, &self.patience).await;
     }
 
     /// Accepts until the server stops; then waits until the connections have ended, or until it has
@@ -157,38 +165,23 @@ impl Door {
             let connection = Arc::clone(&connection);
             service_fn(move |request| Arc::clone(&connection).answer(request))
         };
+        let watch = &connection.watch;
+        let _visited = self.rounds.visit(connection.number(), peer.address, watch);
         let mut conversation = pin!(self.builder.serve_connection(stream, service));
-        let stopping = &self.app.stopping;
-        let mut look = tokio::time::interval(LOOK_EVERY);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut is_ending = false;
-        loop {
-            tokio::select! {
-                biased;
-                ended = conversation.as_mut() => {
-                    if let Err(error) = ended {
-                        tracing::debug!(address = %peer.address, %error, "connection ended");
-                    }
-                    return;
-                }
-                () = stopping.cancelled(), if !is_ending => {
+        let ended = std::future::poll_fn(|context| {
+            match watch.order(context.waker()) {
+                Order::End if !is_ending => {
                     is_ending = true;
                     conversation.as_mut().graceful_shutdown();
                 }
-                _ = look.tick() => match connection.watch.judge(&self.patience) {
-                    Verdict::Fine => {}
-                    Verdict::AskToEnd if is_ending => {}
-                    Verdict::AskToEnd => {
-                        is_ending = true;
-                        conversation.as_mut().graceful_shutdown();
-                    }
-                    Verdict::Cut(why) => {
-                        self.app.metrics.hit(Limit::Cut);
-                        tracing::debug!(address = %peer.address, why, "connection cut");
-                        return;
-                    }
-                },
+                Order::Close => return Poll::Ready(Ok(())),
+                Order::GoOn | Order::End => {}
             }
+            conversation.as_mut().poll(context)
+        });
+        if let Err(error) = ended.await {
+            tracing::debug!(address = %peer.address, %error, "connection ended");
         }
     }
 }

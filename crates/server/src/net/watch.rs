@@ -1,10 +1,11 @@
 //! What a connection is doing, so that one timer can end those that do nothing (I11).
 //!
-//! The stream and the requests of a connection write it, its task reads it now and then. Nothing
-//! here arms a timer for each request.
+//! The stream and the requests of a connection write it; whoever goes the rounds reads it now and
+//! then, and leaves an order for the connection's task. Nothing here arms a timer.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -45,6 +46,21 @@ pub(crate) struct Watch {
     phase_ms: AtomicU64,
     /// The same for a write that makes no progress, plus one; zero where none waits.
     stalled_ms: AtomicU64,
+    /// An [`Order`].
+    order: AtomicU8,
+    /// The connection's task. Its waker stays the same as long as it lives.
+    task: OnceLock<Waker>,
+}
+
+/// What a connection's task is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Order {
+    /// Go on.
+    GoOn = 0,
+    /// Let running requests end, and take no more.
+    End = 1,
+    /// Close now.
+    Close = 2,
 }
 
 impl Watch {
@@ -57,7 +73,28 @@ impl Watch {
             is_in_head: AtomicBool::new(false),
             phase_ms: AtomicU64::new(0),
             stalled_ms: AtomicU64::new(0),
+            order: AtomicU8::new(0),
+            task: OnceLock::new(),
         }
+    }
+
+    /// Gives the order of whoever goes the rounds; the task asks each time it is woken.
+    pub fn order(&self, task: &Waker) -> Order {
+        self.task.get_or_init(|| task.clone());
+        match self.order.load(Ordering::Acquire) {
+            0 => Order::GoOn,
+            1 => Order::End,
+            _ => Order::Close,
+        }
+    }
+
+    /// Gives an order, and wakes the task if it is another one; false where it is not.
+    pub fn give(&self, order: Order) -> bool {
+        let is_new = self.order.fetch_max(order as u8, Ordering::AcqRel) < order as u8;
+        if is_new && let Some(task) = self.task.get() {
+            task.wake_by_ref();
+        }
+        is_new
     }
 
     /// Notes a request; it lasts until what is returned is dropped.

@@ -188,7 +188,7 @@ settings! {
         /// Records waiting for the disk; beyond it 503.
         max_staged_bytes("max-staged-bytes", "SIZE"): Size = Size::mib(128);
         /// Most bytes of one answer to a read.
-        chunk_bytes("chunk-bytes", "SIZE"): Size = Size::mib(16);
+        chunk_bytes("chunk-bytes", "SIZE"): Size = Size::mib(1);
         /// Streams, those included that the server keeps for itself: one, and some for each
         /// subscription; beyond it 507.
         max_streams("max-streams", "N"): u64 = 4_000_000;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::format_collect, reason = "tests may")]
 
 mod access;
+mod cold;
 mod connections;
 mod limits;
 mod live;

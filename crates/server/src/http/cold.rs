@@ -1,0 +1,59 @@
+//! What is read from the disk is read on threads that may block: a worker never waits for a disk on
+//! behalf of one of its connections while the others wait for the worker. How many threads there
+//! are is a bound; beyond it reads queue.
+
+use highwater_streams::error::{Outcome, Problem};
+use highwater_streams::live::Follower;
+use highwater_streams::offset::Place;
+use highwater_streams::path::StreamPath;
+use highwater_streams::service::{Chunk, Streams};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// Threads of each worker that read from the disk.
+pub(crate) const THREADS: usize = 8;
+
+/// Reads a chunk: here where it is in memory.
+pub(super) async fn read(streams: &Streams, path: &StreamPath, place: Place) -> Outcome<Chunk> {
+    if !streams.is_cold(path, place) {
+        return streams.read(path, place);
+    }
+    let (streams, path) = (streams.clone(), path.clone());
+    done(spawn_blocking(move || streams.read(&path, place))).await
+}
+
+/// Begins to follow a stream: a message's start may have to be looked for.
+pub(super) async fn follow(
+    streams: &Streams,
+    path: &StreamPath,
+    place: Place,
+    follow: impl FnOnce(&Streams, &StreamPath) -> Outcome<Follower> + Send + 'static,
+) -> Outcome<Follower> {
+    if !streams.is_cold(path, place) {
+        return follow(streams, path);
+    }
+    let (streams, path) = (streams.clone(), path.clone());
+    done(spawn_blocking(move || follow(&streams, &path))).await
+}
+
+/// Does something with a follower that may read from the disk; gives it back with the result.
+pub(super) fn with<T: Send + 'static>(
+    mut follower: Box<Follower>,
+    work: impl FnOnce(&mut Follower) -> Outcome<T> + Send + 'static,
+) -> JoinHandle<(Box<Follower>, Outcome<T>)> {
+    spawn_blocking(move || {
+        let result = work(&mut follower);
+        (follower, result)
+    })
+}
+
+/// Takes what a thread gives; a panic there is one here.
+pub(super) fn taken<T>(joined: Result<T, tokio::task::JoinError>) -> Outcome<T> {
+    joined.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => Problem::Failed("the server is stopping".to_owned()),
+    })
+}
+
+async fn done<T>(thread: JoinHandle<Outcome<T>>) -> Outcome<T> {
+    taken(thread.await)?
+}

@@ -1,0 +1,77 @@
+//! Rounds: all connections are looked at once a second, by one task for all of them.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+
+use super::watch::{Order, Patience, Verdict, Watch};
+use crate::app::App;
+use crate::metrics::Limit;
+
+/// How often connections are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The connections there are, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    connections: Mutex<HashMap<u64, (SocketAddr, Arc<Watch>)>>,
+}
+
+/// A connection's place in the rounds.
+#[derive(Debug)]
+pub(crate) struct Visited<'a> {
+    rounds: &'a Rounds,
+    number: u64,
+}
+
+impl Rounds {
+    /// Takes a connection in, until what is returned is dropped.
+    pub fn visit(&self, number: u64, address: SocketAddr, watch: &Arc<Watch>) -> Visited<'_> {
+        self.lock().insert(number, (address, Arc::clone(watch)));
+        Visited { rounds: self, number }
+    }
+
+    /// Goes the rounds for as long as it is polled. When the server stops, all are asked to end.
+    pub async fn walk(&self, app: &App, patience: &Patience) {
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_stopping = false;
+        loop {
+            tokio::select! {
+                _ = look.tick() => {}
+                () = app.stopping.cancelled(), if !is_stopping => is_stopping = true,
+            }
+            self.look(app, patience, is_stopping.then_some(Order::End));
+        }
+    }
+
+    /// Looks at each once; `all` is an order for everybody.
+    fn look(&self, app: &App, patience: &Patience, all: Option<Order>) {
+        for (address, watch) in self.lock().values() {
+            match watch.judge(patience) {
+                Verdict::Cut(why) => {
+                    if watch.give(Order::Close) {
+                        app.metrics.hit(Limit::Cut);
+                        tracing::debug!(%address, why, "connection cut");
+                    }
+                }
+                Verdict::AskToEnd => drop(watch.give(Order::End)),
+                Verdict::Fine => drop(all.map(|order| watch.give(order))),
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, (SocketAddr, Arc<Watch>)>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Visited<'_> {
+    fn drop(&mut self) {
+        let gone = self.rounds.lock().remove(&self.number);
+        drop(gone);
+    }
+}
