@@ -19,6 +19,8 @@ use crate::options::{Durability, WriteBarrier};
 #[cfg(feature = "planted")]
 use crate::planted::Planted;
 use crate::sync::MutexGuard;
+#[cfg(feature = "planted")]
+use crate::sync::thread;
 
 /// What one commit writes.
 #[derive(Debug)]

@@ -5,7 +5,6 @@
 //! whichever thread waits for its own record first, or by the lane's committer when nobody does.
 //!
 //! Walk: `staging` builds frames, `apply` changes the table, `commit` writes, `publish` shows,
-//! `ticket` waits, `read` answers readers, `room` keeps the log in its bounds, `supply` has files
 //! `ticket` waits, `reactor` gathers tasks that wait, `read` answers readers, `room` keeps the log
 //! in its bounds, `supply` has files ready, `segment` says what they are, `waiters`, `gate` and
 //! `watchers` those who wait, `witness` what vouches for the last commit.

@@ -17,7 +17,7 @@ fn with_a_stream_at_home(content_type: &str, body: &str) -> Running {
     };
     while !has_moved(&server.metrics()) {
         assert!(begun.elapsed() < PATIENCE, "a checkpoint comes");
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::yield_now();
     }
     server
 }
