@@ -48,17 +48,16 @@ const ANY: u64 = 1_000_000_000;
 /// First history of `small` that reaches across lanes.
 const ACROSS_LANES: u64 = 1884;
 
-const SMOKES: [Smoke; 16] = [
+const SMOKES: [Smoke; 15] = [
     in_memory("sim", Seed::Fixed(0), &["--seeds", "1500"]),
     in_memory("sim", Seed::Fresh(ANY), &["--seeds", "1000"]),
     in_memory("small", Seed::Fixed(0), &["--seeds", "40"]),
     in_memory("small", Seed::Fresh(1800), &["--seeds", "10"]),
-    in_memory("small", Seed::Fixed(ACROSS_LANES), &["--seeds", "42"]),
-    in_memory("flip", Seed::Fixed(0), &["--seeds", "1"]),
+    in_memory("small", Seed::Fixed(ACROSS_LANES), &["--seeds", "10"]),
     in_memory("flip", Seed::Fresh(ANY), &["--seeds", "1"]),
     in_memory("planted", Seed::Fixed(0), &["--seeds", "1500"]),
-    on_disk("kill", Seed::Fixed(1), &["--cycles", "15"]),
-    on_disk("kill", Seed::Fresh(ANY), &["--cycles", "15"]),
+    on_disk("kill", Seed::Fixed(1), &["--cycles", "8"]),
+    on_disk("kill", Seed::Fresh(ANY), &["--cycles", "8"]),
     on_disk("shutdown", Seed::Fixed(1), &["--cycles", "3", "--fs", "ext4"]),
     on_disk("shutdown", Seed::Fresh(ANY), &["--cycles", "3", "--fs", "xfs"]),
     on_disk("shutdown", Seed::Fresh(ANY), &["--cycles", "3", "--fs", "btrfs"]),
