@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     fn waiter() -> Waiter {
-        Waiter::Thread(std::thread::current())
+        Waiter::Thread(crate::sync::thread::current())
     }
 
     #[test]

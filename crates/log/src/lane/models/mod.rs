@@ -161,8 +161,9 @@ fn watcher(rig: &Rig, what: fn(&Arc<Lane>)) {
         what(lane);
         while lane.commit_step() {}
     });
-    while let Ok(true) = rig.lane.watch(STREAM, Offset(0), Waiter::Thread(current())) {
+    while let Ok(Some(watch)) = rig.lane.watch(STREAM, Offset(0), Waiter::Thread(current())) {
         park();
+        drop(watch);
     }
     writer.join().expect("the disk works");
 }
