@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use highwater_streams::content::{ContentType, Kind};
 use highwater_streams::cursor::Cursor;
+use highwater_streams::etag::{ETag, StoreTag};
 use highwater_streams::fields::{self, ForkFrom, Lifetime};
 use highwater_streams::json;
 use highwater_streams::offset::{Place, Token};
@@ -15,6 +16,7 @@ use highwater_streams::path::{Mount, Target as Resolved};
 use highwater_streams::service::Body;
 use highwater_streams::sse;
 use highwater_streams::subscriptions::config::Config;
+use highwater_streams::subscriptions::glob::Glob;
 use highwater_streams::subscriptions::url_policy::{Endpoint, UrlPolicy};
 
 /// Takes bytes and checks what comes of them.
@@ -82,6 +84,25 @@ pub fn texts(data: &[u8]) {
     drop(ForkFrom::parse(&mount, some, some, some));
     drop(Cursor::parse(text).map(|cursor| cursor.to_string()));
     fields::closes(some);
+    let etag = ETag {
+        store: StoreTag(7),
+        stream: highwater_log::ids::StreamId::new(highwater_log::ids::LaneId(0), 1),
+        start: highwater_log::ids::Offset(3),
+        end: highwater_log::ids::Offset(9),
+        is_closed: false,
+    };
+    // A list names it, if at all, by its own text or by the star.
+    assert!(
+        !etag.is_named_by(text) || text.contains(&etag.to_string()) || text.contains('*'),
+        "another tag is taken for this one"
+    );
+    if let Ok(glob) = Glob::parse(text) {
+        let again = Glob::parse(&glob.to_string()).expect("what is written can be read");
+        assert_eq!(again.to_string(), glob.to_string());
+        if let Ok(path) = highwater_streams::path::StreamPath::relative(text) {
+            assert_eq!(glob.matches(&path), again.matches(&path));
+        }
+    }
     for policy in [UrlPolicy::Production, UrlPolicy::Development] {
         drop(Endpoint::parse(text, policy));
     }

@@ -69,6 +69,7 @@ impl Server {
         let limits = Limits {
             chunk_bytes: settings.chunk_bytes.0,
             append_bytes: settings.max_body_bytes.0,
+            answers_bytes: settings.max_answers_bytes.0,
             ..Limits::default()
         };
         let around = Around {

@@ -6,7 +6,7 @@ use super::hub::Hub;
 use super::parcel::Parcel;
 use crate::content::Kind;
 use crate::error::{Outcome, Problem};
-use crate::service::{Chunk, Streams, incomplete_len};
+use crate::service::{Chunk, LEAST_BYTES, Streams, incomplete_len};
 use crate::sse::Control;
 
 /// What stands behind a place, as far as one parcel goes.
@@ -31,7 +31,10 @@ impl Streams {
     /// Reads a parcel. Of text, the beginning of a character waits for its other bytes, unless the
     /// stream has ended and they will never come.
     pub(super) fn piece(&self, hub: &Hub, kind: Kind, start: Offset) -> Outcome<Piece> {
-        let mut range = self.range(hub.path(), kind, start)?;
+        // One follows another, so there is no use in long ones: a reader that takes nothing holds
+        // one of them (I11).
+        let most = self.limits.chunk_bytes.min(LEAST_BYTES);
+        let mut range = self.range(hub.path(), kind, (start, most))?;
         self.check_id(hub)?;
         let is_at_tail = range.next == range.tail;
         let mut next = range.next;

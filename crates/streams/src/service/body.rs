@@ -58,6 +58,11 @@ impl Body {
     }
 
     /// Gives the parts, in order.
+    pub(super) fn parts_mut(&mut self) -> &mut [Bytes] {
+        &mut self.parts
+    }
+
+    /// Gives the parts, in order.
     pub fn into_parts(self) -> Vec<Bytes> {
         self.parts
     }

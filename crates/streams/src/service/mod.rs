@@ -11,6 +11,7 @@ mod fork;
 pub(crate) mod metadata;
 mod observer;
 mod read;
+mod room;
 mod view;
 
 use std::sync::{Arc, Mutex};
@@ -35,6 +36,7 @@ pub use create::{Create, Created};
 pub use observer::{Expected, Observer};
 pub use read::Chunk;
 pub(crate) use read::incomplete_len;
+pub(crate) use room::LEAST_BYTES;
 pub use view::View;
 
 /// Limits of one request.
@@ -48,11 +50,19 @@ pub struct Limits {
     /// Bytes of encoded events that are kept for the live readers of one stream, about: the newest
     /// are always kept. Default 256 KiB.
     pub ring_bytes: usize,
+    /// Bytes of answers that clients have not taken yet, all together, about: the more there are,
+    /// the shorter are the next chunks. Default 256 MiB.
+    pub answers_bytes: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { chunk_bytes: 1 << 20, append_bytes: 8 << 20, ring_bytes: 256 << 10 }
+        Self {
+            chunk_bytes: 1 << 20,
+            append_bytes: 8 << 20,
+            ring_bytes: 256 << 10,
+            answers_bytes: 256 << 20,
+        }
     }
 }
 
@@ -74,6 +84,7 @@ pub struct Streams {
     pub(crate) clock: Arc<dyn Clock>,
     rng: Arc<Mutex<Box<dyn Rng>>>,
     pub(crate) limits: Limits,
+    room: room::Room,
     store: StoreTag,
     pub(crate) hubs: Arc<Registry>,
     observer: observer::Place,
@@ -84,7 +95,8 @@ impl Streams {
     pub fn new(around: Around, limits: Limits, store: StoreTag) -> Self {
         let Around { log, clock, rng } = around;
         let (rng, hubs) = (Arc::new(Mutex::new(rng)), Arc::default());
-        Self { log, clock, rng, limits, store, hubs, observer: Arc::default() }
+        let room = room::Room::new(limits.answers_bytes);
+        Self { log, clock, rng, limits, room, store, hubs, observer: Arc::default() }
     }
 
     /// Deletes a stream: gone, durably, when this is done; or hidden, where forks read it.

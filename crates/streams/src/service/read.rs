@@ -64,7 +64,8 @@ impl Streams {
             // Beyond the tail nothing is missing.
             Place::At(offset) => offset.min(view.tail),
         };
-        let range = self.range(path, view.kind(), start)?;
+        let most = self.room.chunk_bytes(self.limits.chunk_bytes);
+        let range = self.range(path, view.kind(), (start, most))?;
         Ok(self.chunk(view, Some(start), range))
     }
 
@@ -78,17 +79,24 @@ impl Streams {
             end: range.next,
             is_closed,
         });
-        let body = if view.kind() == Kind::Json { range.body.into_array() } else { range.body };
+        let is_json = view.kind() == Kind::Json;
+        let mut body = if is_json { range.body.into_array() } else { range.body };
+        self.room.count(body.parts_mut());
         let content_type = view.content_type.clone();
         Chunk { body, content_type, next: range.next, is_up_to_date, is_closed, etag }
     }
 
-    /// Reads stored bytes from an offset: about a chunk, ending where a message or character does.
-    pub(crate) fn range(&self, path: &StreamPath, kind: Kind, start: Offset) -> Outcome<Range> {
+    /// Reads stored bytes from an offset, about so many, ending where a message or character does.
+    pub(crate) fn range(
+        &self,
+        path: &StreamPath,
+        kind: Kind,
+        (start, most): (Offset, u64),
+    ) -> Outcome<Range> {
         let is_json = kind == Kind::Json;
         // The byte before says whether a message begins here.
         let from = if is_json { Offset(start.0.saturating_sub(1)) } else { start };
-        let mut range = self.fill(path, from)?;
+        let mut range = self.fill(path, from, most)?;
         if from < start {
             let before = range.body.parts().first().and_then(|part| part.first());
             if before != json::ENDING.last() {
@@ -100,7 +108,7 @@ impl Streams {
             return Ok(range);
         }
         if is_json {
-            self.end_at_message(path, range)
+            self.end_at_message(path, range, most)
         } else {
             if kind == Kind::Text {
                 range.end_at_character();
@@ -110,9 +118,9 @@ impl Streams {
     }
 
     /// Reads until a chunk is full or the tail is reached.
-    fn fill(&self, path: &StreamPath, from: Offset) -> Outcome<Range> {
-        let end = from.0.saturating_add(self.limits.chunk_bytes.max(1));
-        let mut range = self.more(path, from, self.limits.chunk_bytes)?;
+    fn fill(&self, path: &StreamPath, from: Offset, most: u64) -> Outcome<Range> {
+        let end = from.0.saturating_add(most.max(1));
+        let mut range = self.more(path, from, most)?;
         while range.next < range.tail && range.next.0 < end {
             let next = self.more(path, range.next, end - range.next.0)?;
             range.append(next);
@@ -121,7 +129,7 @@ impl Streams {
     }
 
     /// Cuts a chunk behind its last whole message; reads on where it has none.
-    fn end_at_message(&self, path: &StreamPath, mut range: Range) -> Outcome<Range> {
+    fn end_at_message(&self, path: &StreamPath, mut range: Range, most: u64) -> Outcome<Range> {
         loop {
             if let Some(end) = range.body.end_of_last_message() {
                 let rest = range.body.len() - end;
@@ -133,7 +141,7 @@ impl Streams {
             if range.next == range.tail {
                 return Err(Problem::Damaged("a stored message has no end".to_owned()));
             }
-            let next = self.more(path, range.next, self.limits.chunk_bytes)?;
+            let next = self.more(path, range.next, most)?;
             range.append(next);
         }
     }

@@ -22,7 +22,12 @@ use highwater_streams::service::{
 };
 
 /// Small chunks, so that tests need several.
-pub const LIMITS: Limits = Limits { chunk_bytes: 64, append_bytes: 8 << 10, ring_bytes: 1 << 10 };
+pub const LIMITS: Limits = Limits {
+    chunk_bytes: 64,
+    append_bytes: 8 << 10,
+    ring_bytes: 1 << 10,
+    answers_bytes: 256 << 20,
+};
 
 pub const TEXT: &str = "text/plain";
 pub const JSON: &str = "application/json";
