@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use highwater_streams::path::{StreamPath, Target};
 use http::request::Parts;
-use http::{Method, Request, Response, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
@@ -39,6 +39,9 @@ use crate::app::App;
 use crate::metrics::{Limit, Operation};
 use crate::net::origin::Peer;
 use crate::net::watch::Watch;
+
+/// Longest id of a request that a client may bring, bytes.
+const LONGEST_ID: usize = 128;
 
 /// Result of a request.
 pub(crate) type Answer = Result<Response<Reply>, Failure>;
@@ -97,7 +100,7 @@ impl Connection {
         let headers = response.headers_mut();
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, names::NOSNIFF);
         headers.insert(names::RESOURCE_POLICY, names::CROSS_ORIGIN);
-        if let Some(id) = parts.headers.get(names::REQUEST_ID) {
+        if let Some((id, _)) = brought_id(&parts) {
             headers.insert(names::REQUEST_ID, id.clone());
         }
         let took = started.elapsed();
@@ -141,8 +144,7 @@ impl Connection {
 
     /// Gives the id that the client brought, or one of this server's.
     fn request_id(&self, parts: &Parts, number: u64) -> String {
-        let brought = parts.headers.get(names::REQUEST_ID).and_then(|id| id.to_str().ok());
-        if let Some(id) = brought.filter(|id| id.len() <= 128) {
+        if let Some((_, id)) = brought_id(parts) {
             return id.to_owned();
         }
         let mut id = String::with_capacity(24);
@@ -154,7 +156,8 @@ impl Connection {
         let status = failure.status();
         let (method, path) = (&parts.method, parts.uri.path());
         let (code, client) = (failure.code(), self.peer.address);
-        if status.is_server_error() {
+        // What finds no room for a moment is counted, and no failure.
+        if status.is_server_error() && !matches!(failure, Failure::Busy) {
             if status == http::StatusCode::INSUFFICIENT_STORAGE {
                 self.app.metrics.hit(Limit::Full);
             }
@@ -163,6 +166,13 @@ impl Connection {
             tracing::debug!(id, %method, path, %client, code, "request refused");
         }
     }
+}
+
+/// Gives the id that a client brought, where it is short and plain text: it goes back to the client
+/// and into the log.
+fn brought_id(parts: &Parts) -> Option<(&HeaderValue, &str)> {
+    let id = parts.headers.get(names::REQUEST_ID).filter(|id| id.len() <= LONGEST_ID)?;
+    Some((id, id.to_str().ok()?))
 }
 
 impl Asked<'_> {
