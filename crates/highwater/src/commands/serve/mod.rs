@@ -36,13 +36,16 @@ pub fn run(args: &ServeArgs) -> Result<Ending> {
     profile::follow(&mut merged.settings)?;
     // Each connection is an open file.
     highwater_sys::process::raise_open_file_limit();
-    logs::start(&merged.settings)?;
+    let logs = logs::start(&merged.settings)?;
     // Before the server starts: a signal that comes meanwhile must not be lost.
     let signals = signals()?;
     let server = Server::start(merged.settings)?;
     output::print(&announce::started(&server))?;
     let ending = attend(&server, &signals);
     server.stop();
+    if logs.left_out() > 0 {
+        output::say(&format!("highwater: {} log lines were left out", logs.left_out()));
+    }
     Ok(ending)
 }
 
