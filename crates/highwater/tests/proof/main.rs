@@ -7,12 +7,13 @@
 //! probe's bytes, failures and text), `surroundings` (odd paths, readers and signals), `csv` (rows
 //! in a file of one's own), `check` (stores, sound and damaged), `profile` (advice that a log can
 //! follow), `torture` (campaigns on real file systems), `serve` (the server, its settings and
-//! signals), `presets` and `words` (what can be typed). `program` runs it, `image` makes file
-//! systems, `environment` says what this machine lacks: such a test prints `NOT RUN: what: reason`
-//! and is never silently passed.
+//! signals), `abuse` (what rude clients cost it), `presets` and `words` (what can be typed).
+//! `program` runs it, `image` makes file systems, `environment` says what this machine lacks: such
+//! a test prints `NOT RUN: what: reason` and is never silently passed.
 //!
 //! No test asserts a time. One of them alone: `cargo test -p highwater --test proof NAME`.
 
+mod abuse;
 mod calls;
 mod check;
 mod csv;

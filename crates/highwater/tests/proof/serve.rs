@@ -12,14 +12,14 @@ use highwater_server::token_hash;
 use crate::program::{PROGRAM, highwater, temporary};
 
 /// A server that was started, and its address.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
     address: String,
     said: String,
 }
 
-fn serve(folder: &Path, arguments: &[&str]) -> Serving {
+pub(crate) fn serve(folder: &Path, arguments: &[&str]) -> Serving {
     let mut command = Command::new(PROGRAM);
     command.arg("serve").arg("--listen=127.0.0.1:0").arg("--data-dir").arg(folder.join("data"));
     command.arg("--segment-bytes=16MiB").args(arguments);
@@ -35,7 +35,7 @@ fn serve(folder: &Path, arguments: &[&str]) -> Serving {
 }
 
 impl Serving {
-    fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let len = body.len();
         write!(
@@ -51,17 +51,33 @@ impl Serving {
         (status, body.to_owned())
     }
 
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
 
-    fn end(mut self, name: &str) -> Option<i32> {
+    pub(crate) fn end(mut self, name: &str) -> Option<i32> {
         self.signal(name);
         let code = self.child.wait().unwrap().code();
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).unwrap();
         code
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed.
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 

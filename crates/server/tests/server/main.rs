@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::format_collect, reason = "tests may")]
 
+mod abuse;
 mod access;
 mod cold;
 mod connections;

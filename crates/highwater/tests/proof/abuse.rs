@@ -1,0 +1,135 @@
+//! What clients that mean harm cost a server in memory, as the kernel counts it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+
+use crate::program::temporary;
+use crate::serve::{Serving, serve};
+
+/// Clients that ask and never read.
+const CLIENTS: usize = 200;
+
+/// Megabytes that the server has used at most so far.
+fn peak_mib(server: &Serving) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() >> 10
+}
+
+/// A stream of so many MiB.
+fn fill(server: &Serving, name: &str, mib: usize) {
+    let path = format!("/v1/stream/{name}");
+    assert_eq!(server.ask("PUT", &path, "", "").0, 201);
+    let part = "x".repeat(4 << 20);
+    for _ in 0..mib / 4 {
+        assert_eq!(server.ask("POST", &path, "", &part).0, 204);
+    }
+}
+
+#[test]
+fn clients_that_never_read_cost_a_server_little_however_long_their_stream_is() {
+    let folder = temporary();
+    let server = serve(folder.path(), &["--threads=2", "--max-answers-bytes=32MiB"]);
+    fill(&server, "long", 32);
+    let before = peak_mib(&server);
+    let connect = || TcpStream::connect(server.address()).unwrap();
+    let mut deaf = Vec::new();
+    for number in 0..CLIENTS {
+        let live = if number % 2 == 0 { "&live=sse" } else { "" };
+        let mut client = connect();
+        write!(client, "GET /v1/stream/long?offset=-1{live} HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
+        // It is being served once its head has come.
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        deaf.push(client);
+    }
+    let after = peak_mib(&server);
+    // All that they asked for is so many times 32 MiB.
+    assert!(after < before + 128, "{before} MiB before, {after} MiB after");
+    assert_eq!(server.ask("GET", "/healthz", "", "").0, 200);
+    drop(deaf);
+    server.end("-TERM");
+}
+
+#[test]
+fn bodies_that_are_announced_and_do_not_come_cost_a_server_nothing() {
+    let folder = temporary();
+    let server = serve(folder.path(), &["--max-bodies-bytes=64MiB"]);
+    assert_eq!(server.ask("PUT", "/v1/stream/a", "", "").0, 201);
+    let before = peak_mib(&server);
+    let mut open = Vec::new();
+    for _ in 0..500 {
+        let mut client = TcpStream::connect(server.address()).unwrap();
+        write!(
+            client,
+            "POST /v1/stream/a HTTP/1.1\r\nHost: t\r\nContent-Type: text/plain\r\n\
+             Content-Length: 8000000\r\n\r\nx"
+        )
+        .unwrap();
+        open.push(client);
+    }
+    // Those that found no room were told.
+    let mut told = String::new();
+    BufReader::new(open.pop().unwrap()).read_line(&mut told).unwrap();
+    assert!(told.starts_with("HTTP/1.1 503"), "{told}");
+    let after = peak_mib(&server);
+    assert!(after < before + 128, "{before} MiB before, {after} MiB after");
+    server.end("-TERM");
+}
+
+#[test]
+fn producers_without_number_cost_a_server_what_its_streams_remember() {
+    let folder = temporary();
+    let flags = ["--durability=memory", "--checkpoint-wal-bytes=16MiB", "--max-wal-bytes=64MiB"];
+    let server = serve(folder.path(), &flags);
+    assert_eq!(server.ask("PUT", "/v1/stream/a", "", "").0, 201);
+    let mut client = BufReader::new(TcpStream::connect(server.address()).unwrap());
+    let mut send = |from: u32, to: u32| {
+        for batch in (from..to).step_by(100) {
+            let requests: String = (batch..batch + 100)
+                .map(|number| {
+                    format!(
+                        "POST /v1/stream/a HTTP/1.1\r\nHost: t\r\nContent-Type: text/plain\r\n\
+                         Producer-Id: {number:0200}\r\nProducer-Epoch: 0\r\nProducer-Seq: 0\r\n\
+                         Content-Length: 1\r\n\r\nx"
+                    )
+                })
+                .collect();
+            client.get_mut().write_all(requests.as_bytes()).unwrap();
+            let mut answers = 0;
+            while answers < 100 {
+                let mut line = String::new();
+                client.read_line(&mut line).unwrap();
+                assert!(!line.starts_with("HTTP") || line.contains("200"), "{line}");
+                answers += usize::from(line == "\r\n");
+            }
+        }
+    };
+    send(0, 2000);
+    let before = peak_mib(&server);
+    send(2000, 30_000);
+    let after = peak_mib(&server);
+    // Their ids alone are 6 MB; with what an entry has around it, three times that.
+    assert!(after < before + 48, "{before} MiB before, {after} MiB after");
+    server.end("-TERM");
+}
+
+#[test]
+fn a_log_that_nobody_reads_stops_no_request() {
+    let folder = temporary();
+    // Its standard error is a pipe, which is full after some hundred lines.
+    let server = serve(folder.path(), &["--log=debug"]);
+    let mut client = BufReader::new(TcpStream::connect(server.address()).unwrap());
+    for _ in 0..50 {
+        let requests = "GET /v1/stream/none HTTP/1.1\r\nHost: t\r\n\r\n".repeat(100);
+        client.get_mut().write_all(requests.as_bytes()).unwrap();
+        let mut answers = 0;
+        while answers < 100 {
+            let mut line = String::new();
+            assert!(client.read_line(&mut line).unwrap() > 0, "the server hung up");
+            answers += usize::from(line.contains("HTTP/1.1 404"));
+        }
+    }
+}
