@@ -1,6 +1,6 @@
 //! What clients that mean harm cost a server in memory, as the kernel counts it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, clippy::format_collect, reason = "tests may")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use crate::program::temporary;
 use crate::serve::{Serving, serve};
 
 /// Clients that ask and never read.
-const CLIENTS: usize = 200;
+const CLIENTS: usize = 100;
 
 /// Megabytes that the server has used at most so far.
 fn peak_mib(server: &Serving) -> u64 {
@@ -50,6 +50,31 @@ fn clients_that_never_read_cost_a_server_little_however_long_their_stream_is() {
     assert!(after < before + 128, "{before} MiB before, {after} MiB after");
     assert_eq!(server.ask("GET", "/healthz", "", "").0, 200);
     drop(deaf);
+    server.end("-TERM");
+}
+
+/// What readers hold on to is not missing elsewhere.
+#[test]
+fn clients_that_never_read_keep_no_writer_waiting() {
+    let folder = temporary();
+    let flags =
+        ["--max-image-bytes=64MiB", "--checkpoint-wal-bytes=16MiB", "--max-wal-bytes=96MiB"];
+    let server = serve(folder.path(), &flags);
+    let mut deaf = Vec::new();
+    for round in 0..6 {
+        let name = format!("long-{round}");
+        fill(&server, &name, 16);
+        for number in 0..20 {
+            let live = if number % 2 == 0 { "&live=sse" } else { "" };
+            let mut client = TcpStream::connect(server.address()).unwrap();
+            write!(client, "GET /v1/stream/{name}?offset=-1{live} HTTP/1.1\r\nHost: t\r\n\r\n")
+                .unwrap();
+            let mut byte = [0];
+            client.read_exact(&mut byte).unwrap();
+            deaf.push(client);
+        }
+    }
+    assert_eq!(server.ask("POST", "/v1/stream/long-0", "", "more").0, 204);
     server.end("-TERM");
 }
 
