@@ -288,6 +288,7 @@ pub struct CheckArgs {
   shutdown a process on ext4, XFS or btrfs in an image that loses power; needs root
   syscall  a process whose system calls fail or kill it, one kind after the other; needs strace
   full     a process on a small file system that fills up and gets room again; needs root
+  serve    a server that is killed among clients, readers and subscribers, over HTTP
 
 Examples:
   highwater torture --layer sim --seeds 2000
@@ -297,8 +298,9 @@ Examples:
   highwater torture --layer shutdown --fs xfs --cycles 200 --dir /var/tmp
   highwater torture --layer syscall --cycles 300 --dir /var/tmp --runs reports --name syscall
   highwater torture --layer full --fs ext4 --cycles 100 --dir /var/tmp
+  highwater torture --layer serve --cycles 200 --dir /var/tmp
 
-The last four layers work in a directory of their own below DIR, which has to lie on a disk. It is
+The last five layers work in a directory of their own below DIR, which has to lie on a disk. It is
 taken down at the end, on Ctrl-C and after errors, mounts included; what a killed campaign leaves is
 taken down by the next one in DIR. What failed is kept, and named.
 
