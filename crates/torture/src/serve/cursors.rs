@@ -9,19 +9,30 @@ use super::Trouble;
 /// What is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Cursors {
-    /// The last wake: generation and id.
-    last: Option<(u64, String)>,
+    /// Wakes that there were: the id of each generation.
+    wakes: BTreeMap<u64, String>,
     /// Acknowledgements that were answered, by stream.
     sure: BTreeMap<String, String>,
     /// Acknowledgements that were asked for.
     asked: BTreeMap<String, String>,
     is_vouched_for: bool,
+    arrival: Arrival,
+}
+
+/// How wakes come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// One after the other, as answers do.
+    #[default]
+    InOrder,
+    /// An attempt to send one may be overtaken by the next, which fences it.
+    AnyOrder,
 }
 
 impl Cursors {
     /// Begins; whether what is answered outlives the server is known.
-    pub(super) fn new(is_vouched_for: bool) -> Self {
-        Self { is_vouched_for, ..Self::default() }
+    pub(super) fn new(is_vouched_for: bool, arrival: Arrival) -> Self {
+        Self { is_vouched_for, arrival, ..Self::default() }
     }
 
     /// Takes a wake, and gives its streams with their tails.
@@ -31,13 +42,15 @@ impl Cursors {
         else {
             return wrong("a wake without generation and id".to_owned());
         };
-        if let Some((last, last_id)) = &self.last
-            && self.is_vouched_for
-            && (generation < *last || (generation == *last && id != last_id))
-        {
-            return wrong(format!("a wake comes after generation {last}, {last_id}"));
+        let known = self.wakes.get(&generation);
+        if self.is_vouched_for && known.is_some_and(|known| known != id) {
+            return wrong(format!("generation {generation} is of two wakes, {known:?} too"));
         }
-        self.last = Some((generation, id.to_owned()));
+        let last = self.wakes.last_key_value().map_or(0, |(last, _)| *last);
+        if self.is_vouched_for && self.arrival == Arrival::InOrder && generation < last {
+            return wrong(format!("a wake comes after generation {last}"));
+        }
+        self.wakes.insert(generation, id.to_owned());
         let mut tails = Vec::new();
         for stream in wake["streams"].as_array().into_iter().flatten() {
             let text = |name: &str| stream[name].as_str().unwrap_or_default().to_owned();
@@ -107,7 +120,7 @@ mod tests {
 
     #[test]
     fn generations_and_cursors_that_go_back_are_noticed_and_so_are_those_nobody_asked_for() {
-        let mut cursors = Cursors::new(true);
+        let mut cursors = Cursors::new(true, Arrival::InOrder);
         let tails = cursors.woken(&wake(3, "a", 0, 10)).unwrap();
         cursors.asking(&tails);
         assert!(cursors.clone().woken(&wake(2, "b", 0, 10)).is_err(), "an old generation");
@@ -118,5 +131,9 @@ mod tests {
         assert!(cursors.clone().woken(&wake(4, "b", 0, 10)).is_err(), "it went back");
         assert!(cursors.clone().woken(&wake(4, "b", 11, 12)).is_err(), "nobody put it there");
         assert!(cursors.woken(&wake(4, "b", 10, 12)).is_ok());
+        let mut any = Cursors::new(true, Arrival::AnyOrder);
+        assert!(any.woken(&wake(4, "b", 0, 12)).is_ok());
+        assert!(any.woken(&wake(3, "a", 0, 10)).is_ok(), "it was overtaken");
+        assert!(any.woken(&wake(4, "c", 0, 12)).is_err(), "two wakes of one");
     }
 }

@@ -13,7 +13,7 @@ use ed25519_dalek::{Signature, VerifyingKey};
 use serde_json::{Value, json};
 
 use super::Trouble;
-use super::cursors::Cursors;
+use super::cursors::{Arrival, Cursors};
 use super::http::{Client, Request};
 use crate::dice::Dice;
 
@@ -61,7 +61,7 @@ impl Receiver {
         let address = listener.local_addr()?;
         let state = Arc::new(Mutex::new(State {
             dice: Dice::new(seed ^ 0x400C),
-            cursors: Cursors::new(is_vouched_for),
+            cursors: Cursors::new(is_vouched_for, Arrival::AnyOrder),
             server: None,
             keys: None,
             is_draining: false,

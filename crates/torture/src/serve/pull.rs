@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::Trouble;
-use super::cursors::Cursors;
+use super::cursors::{Arrival, Cursors};
 use super::http::{Answer, Client, Request};
 use crate::dice::Dice;
 use crate::real::Report;
@@ -68,7 +68,7 @@ impl Puller {
     pub(super) fn new(seed: u64, is_vouched_for: bool) -> Self {
         Self {
             dice: Dice::new(seed ^ 0x9011),
-            cursors: Cursors::new(is_vouched_for),
+            cursors: Cursors::new(is_vouched_for, Arrival::InOrder),
             held: None,
             claims: 0,
             lives: 0,
