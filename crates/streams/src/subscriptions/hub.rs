@@ -193,6 +193,23 @@ impl Subscriptions {
         Ok((answer, staged))
     }
 
+    /// Settles once everything that was acknowledged can be seen: a worker that asks after an
+    /// append finds it, also where acknowledgements run ahead of the barrier.
+    pub(super) async fn settle_acknowledged(&self) {
+        let log = &self.streams.log;
+        let early: Vec<_> =
+            self.bell().notes.paths().filter_map(|path| log.settle(path.as_str())).collect();
+        let is_early = !early.is_empty();
+        for ticket in early {
+            // A log that has failed tells whoever changes something.
+            ticket.await.ok();
+        }
+        if is_early {
+            self.bell().notes.hasten();
+        }
+        self.settle();
+    }
+
     /// Finds out what the appends mean that were noted.
     pub(super) fn settle(&self) {
         let notes = {

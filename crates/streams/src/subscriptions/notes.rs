@@ -65,6 +65,18 @@ impl Notes {
         }
     }
 
+    /// The streams noted.
+    pub fn paths(&self) -> impl Iterator<Item = &StreamPath> {
+        self.fresh.keys().chain(self.late.keys())
+    }
+
+    /// Has all of them looked at with the next ones.
+    pub fn hasten(&mut self) {
+        for (_, at_ms) in self.late.values_mut() {
+            *at_ms = 0;
+        }
+    }
+
     /// When one is to be looked at again, milliseconds since 1970.
     pub fn due_ms(&self) -> Option<u64> {
         self.late.values().map(|(_, at_ms)| *at_ms).min()
@@ -101,6 +113,19 @@ mod tests {
         assert_eq!(notes.due_ms(), Some(175), "later and later");
         notes.add(&path, Expected::Anything);
         assert!(!notes.take(126)[0].1.is_missed_by(None), "what was deleted is not missed");
+    }
+
+    #[test]
+    fn what_is_hastened_is_looked_at_now() {
+        let path = StreamPath::relative("a").unwrap();
+        let mut notes = Notes::default();
+        notes.add(&path, Expected::Tail(Offset(5)));
+        let (path, note) = notes.take(100).remove(0);
+        notes.put_off(path.clone(), note, 100);
+        assert_eq!(notes.paths().collect::<Vec<_>>(), [&path]);
+        assert!(notes.take(101).is_empty());
+        notes.hasten();
+        assert_eq!(notes.take(101).len(), 1);
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Subscriptions {
     /// # Errors
     /// [`Refusal::NotFound`].
     pub fn get(&self, id: &str, root: &str) -> Result<Value, Refusal> {
-        self.settle();
+        self.settle_acknowledged().await;
         let entry = self.entry(id)?;
         let held = entry.lock();
         Ok(wire::subscription(&held.subscription, &self.settings.keys, root))
@@ -87,7 +87,7 @@ impl Subscriptions {
     /// [`Refusal`].
     pub async fn add_streams(&self, id: &str, body: &[u8]) -> Result<(), Refusal> {
         let names = wire::streams(body)?;
-        self.settle();
+        self.settle_acknowledged().await;
         let most = self.settings.limits.links;
         self.change(id, |entry, subscription, turn| {
             if subscription.links.len() + names.len() > most {
@@ -140,7 +140,7 @@ impl Subscriptions {
     pub async fn ack(&self, id: &str, token: Option<&str>, body: &[u8]) -> Result<bool, Refusal> {
         self.entry(id)?;
         let report = wire::report(body)?;
-        self.settle();
+        self.settle_acknowledged().await;
         self.change(id, |_, subscription, turn| {
             self.check_token(subscription, token, &report.wake)?;
             subscription.ack(&report.wake, &report.acks, report.progress, turn)
@@ -155,7 +155,7 @@ impl Subscriptions {
     pub async fn claim(&self, id: &str, body: &[u8]) -> Result<Value, Refusal> {
         self.entry(id)?;
         let worker = wire::worker(body)?;
-        self.settle();
+        self.settle_acknowledged().await;
         self.change(id, |_, subscription, turn| {
             subscription.claim(&worker, turn)?;
             let wake = subscription.wake().expect("a claim has a wake");
@@ -177,7 +177,7 @@ impl Subscriptions {
     pub async fn release(&self, id: &str, token: Option<&str>, body: &[u8]) -> Result<(), Refusal> {
         self.entry(id)?;
         let report = wire::report(body)?;
-        self.settle();
+        self.settle_acknowledged().await;
         self.change(id, |_, subscription, turn| {
             self.check_token(subscription, token, &report.wake)?;
             subscription.release(&report.wake, turn)
