@@ -320,7 +320,9 @@ impl Log {
     ///
     /// # Errors
     /// [`crate::error::LogError::Poisoned`] when a write or barrier has failed: what was
-    /// acknowledged is durable, the rest may be lost.
+    /// acknowledged is durable, the rest may be lost. [`crate::error::LogError::ReadOnly`] when a
+    /// barrier of the home has failed and commits have none of their own: what was acknowledged
+    /// without a barrier may be lost.
     pub fn close(&self) -> LogResult<()> {
         self.end();
         // Every lane is finished, whatever becomes of the others.

@@ -64,6 +64,10 @@ impl Home for Told {
         self.inner().barrier()
     }
 
+    fn check(&self) -> DiskResult<()> {
+        self.inner().check()
+    }
+
     fn read(&self, extent: Extent, from: Offset, into: &mut [u8]) -> LogResult<()> {
         self.inner().read(extent, from, into)
     }

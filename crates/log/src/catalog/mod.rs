@@ -7,7 +7,7 @@
 
 mod table_file;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use highwater_disk::{Access, Disk, DiskResult, ErrorKind};
@@ -16,7 +16,7 @@ use crate::error::OpenError;
 use crate::format::{
     FormatError, LaneStart, Manifest, Section, SnapshotHeader, StoreId, Structure, SuperBlock,
 };
-use crate::ids::LaneId;
+use crate::ids::{LaneId, Lsn};
 use crate::lane::segment::to_usize;
 use table_file::Fate;
 pub(crate) use table_file::TableReader;
@@ -30,6 +30,8 @@ pub(crate) const TABLES: &str = "tables";
 #[derive(Debug)]
 pub struct Catalog {
     disk: Arc<dyn Disk>,
+    /// What manifests that do not count vouch for.
+    vouched: BTreeMap<LaneId, Lsn>,
     inner: Mutex<Inner>,
 }
 
@@ -81,11 +83,12 @@ impl Catalog {
             }
             manifest
         };
+        let vouched = vouched_by_newer(&*disk, &block)?;
         let used = manifest.sections.iter().map(|section| section.number);
         let next_table = used.chain(numbers_in(&*disk, TABLES)?).max().map_or(1, |last| last + 1);
         let being_written = BTreeSet::new();
         let inner = Inner { block, manifest, next_table, being_written, is_uncertain: false };
-        Ok(Self { disk, inner: Mutex::new(inner) })
+        Ok(Self { disk, vouched, inner: Mutex::new(inner) })
     }
 
     /// Where a lane's replay starts, and its table then.
@@ -94,6 +97,12 @@ impl Catalog {
         let start = inner.manifest.lanes.iter().find(|start| start.lane == lane)?;
         let sections = inner.manifest.sections.iter().filter(|section| section.lane == lane);
         Some((*start, sections.copied().collect()))
+    }
+
+    /// A lane's log was durable to here when the catalog was opened, whatever is found of it now.
+    pub fn durable(&self, lane: LaneId) -> Lsn {
+        let start = self.lane(lane).map_or(Lsn(0), |(start, _)| start.durable_lsn);
+        start.max(self.vouched.get(&lane).copied().unwrap_or(Lsn(0)))
     }
 
     /// The store that it is of.
@@ -222,6 +231,36 @@ pub(crate) fn read_manifest(disk: &dyn Disk, number: u64) -> Result<Manifest, Op
     let mut bytes = vec![0; to_usize(file.len()?)];
     file.read_at(&mut bytes, 0)?;
     Manifest::decode(&bytes).map_err(|source| OpenError::Format { file: path, source })
+}
+
+/// How far lanes were durable, as manifests say that are newer than the one that counts. A crash
+/// leaves one before its superblock is written; or a device has lost that superblock. Either way
+/// the log had been durable to where the manifest says before it was written.
+///
+/// # Errors
+/// The disk's.
+pub(crate) fn vouched_by_newer(
+    disk: &dyn Disk,
+    block: &SuperBlock,
+) -> DiskResult<BTreeMap<LaneId, Lsn>> {
+    let mut vouched = BTreeMap::new();
+    let newer = numbers_in(disk, MANIFESTS)?.into_iter().filter(|number| *number > block.manifest);
+    for number in newer {
+        let manifest = match read_manifest(disk, number) {
+            Ok(manifest) => manifest,
+            Err(OpenError::Disk(error)) if error.kind == ErrorKind::Io => return Err(error),
+            // It was never whole.
+            Err(_) => continue,
+        };
+        if manifest.store_id != block.store_id || manifest.number != number {
+            continue;
+        }
+        for start in &manifest.lanes {
+            let durable = vouched.entry(start.lane).or_insert(start.durable_lsn);
+            *durable = start.durable_lsn.max(*durable);
+        }
+    }
+    Ok(vouched)
 }
 
 pub(crate) fn numbers_in(disk: &dyn Disk, dir: &str) -> DiskResult<Vec<u64>> {

@@ -1,6 +1,6 @@
 //! The root of a store: superblock, manifest, and the tables that it names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use highwater_disk::{Access, Disk, ErrorKind, ReadOnly};
 
@@ -23,12 +23,16 @@ pub(super) struct Root {
     pub block: SuperBlock,
     /// Absent before the first checkpoint.
     pub manifest: Option<Manifest>,
+    /// How far lanes were durable, as newer manifests say.
+    pub vouched: BTreeMap<LaneId, Lsn>,
 }
 
 /// What is known of a lane before its log is read.
 pub(super) struct Known {
     /// Where replay starts; absent for a lane without a checkpoint.
     pub start: Option<LaneStart>,
+    /// Everything before it was durable.
+    pub must_reach: Lsn,
     /// Its table, still without names.
     pub table: Table,
     /// Whether the table is all there.
@@ -60,8 +64,12 @@ pub(super) fn read(disk: &ReadOnly, report: &mut CheckReport) -> Result<Option<R
         segment_bytes: block.segment_bytes,
     });
     labels(disk, &block, report)?;
+    let vouched = match catalog::vouched_by_newer(disk, &block) {
+        Err(error) if error.kind == ErrorKind::NotFound => BTreeMap::new(),
+        vouched => vouched?,
+    };
     if block.manifest == 0 {
-        return Ok(Some(Root { block, manifest: None }));
+        return Ok(Some(Root { block, manifest: None, vouched }));
     }
     let path = catalog::path(MANIFESTS, block.manifest);
     let manifest = match catalog::read_manifest(disk, block.manifest) {
@@ -79,7 +87,7 @@ pub(super) fn read(disk: &ReadOnly, report: &mut CheckReport) -> Result<Option<R
         report.damage.push(Damage::serious(&path, (0, to_u64(manifest.encoded_len())), what));
         return Ok(None);
     }
-    Ok(Some(Root { block, manifest: Some(manifest) }))
+    Ok(Some(Root { block, manifest: Some(manifest), vouched }))
 }
 
 /// Checks that each directory is the one that the store was made with.
@@ -162,8 +170,10 @@ pub(super) fn lane_table(
     report: &mut CheckReport,
 ) -> Result<Known, CheckError> {
     let table = Table::unnamed(Options::default().partition_streams);
+    let vouched = root.vouched.get(&lane).copied().unwrap_or(Lsn(0));
     let Some(manifest) = &root.manifest else {
-        return Ok(Known { start: None, table, whole: Whole::Yes });
+        let must_reach = vouched;
+        return Ok(Known { start: None, must_reach, table, whole: Whole::Yes });
     };
     let start = manifest.lanes.iter().find(|start| start.lane == lane).copied();
     let of_lane = manifest.sections.iter().filter(|section| section.lane == lane);
@@ -188,7 +198,8 @@ pub(super) fn lane_table(
             }
         }
     }
-    Ok(Known { start, table: loader.finish()?, whole })
+    let must_reach = start.map_or(Lsn(0), |start| start.durable_lsn).max(vouched);
+    Ok(Known { start, must_reach, table: loader.finish()?, whole })
 }
 
 /// Gives what an error says of stored bytes.

@@ -80,7 +80,7 @@ pub(super) fn walk(
     let Lane { identity, known, segments, see } = lane;
     let from = known.from();
     let start = known.start;
-    let Known { table, whole, .. } = known;
+    let Known { table, whole, must_reach, .. } = known;
     let context = FrameContext {
         store_tag: identity.store.tag(),
         lane: identity.lane,
@@ -89,7 +89,6 @@ pub(super) fn walk(
         prev_crc: start.map_or(Some(0), |start| start.prev_crc),
     };
     let next_stream = start.map_or(0, |start| start.next_stream);
-    let must_reach = start.map_or(Lsn(0), |start| start.durable_lsn);
     let lane = LaneReport {
         lane: identity.lane,
         replay_from: from,

@@ -265,6 +265,11 @@ impl Home for Files {
         done
     }
 
+    fn check(&self) -> DiskResult<()> {
+        let barriers = self.barriers.lock().expect("nobody panics with this lock held");
+        barriers.clone().map_or(Ok(()), Err)
+    }
+
     fn read(&self, extent: Extent, from: Offset, into: &mut [u8]) -> LogResult<()> {
         let to = Offset(from.0 + to_u64(into.len()));
         extent.assert_has(from, to);

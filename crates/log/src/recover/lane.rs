@@ -107,7 +107,7 @@ fn replay(
         return Err(OpenError::Damaged {
             lane: identity.lane,
             from,
-            durable: known.start.map_or(from, |start| start.durable_lsn),
+            durable: known.must_reach.max(from),
             why: "its segment is missing".to_owned(),
         });
     }
@@ -118,9 +118,8 @@ fn replay(
         expected_lsn: from,
         prev_crc: known.start.map_or(Some(0), |start| start.prev_crc),
     };
-    let must_reach = known.start.map_or(Lsn(0), |start| start.durable_lsn);
     let next_stream = known.start.map_or(0, |start| start.next_stream);
-    let Known { table, .. } = known;
+    let Known { table, must_reach, .. } = known;
     let recovery = RecoveryMetrics::default();
     let mut replay =
         Replay { table, next_stream, dead: Vec::new(), proven: Lsn(0), options, recovery };

@@ -7,7 +7,7 @@ use highwater_disk::{Disk, DiskResult};
 use crate::catalog::{Catalog, TableReader};
 use crate::error::OpenError;
 use crate::format::{FormatError, LaneStart, Section, StoreId, Structure};
-use crate::ids::LaneId;
+use crate::ids::{LaneId, Lsn};
 use crate::options::Options;
 use crate::table::Table;
 use crate::table::stored::Restorer;
@@ -16,6 +16,8 @@ use crate::table::stored::Restorer;
 pub(crate) struct Known {
     /// Where replay starts; absent for a lane without a checkpoint.
     pub start: Option<LaneStart>,
+    /// Everything before it was durable.
+    pub must_reach: Lsn,
     /// Its table, still without names.
     pub table: Table,
 }
@@ -26,8 +28,9 @@ pub(crate) struct Known {
 /// When a section cannot be read, or is not the one that the manifest names.
 pub(super) fn load(catalog: &Catalog, lane: LaneId, options: &Options) -> Result<Known, OpenError> {
     let table = Table::unnamed(options.partition_streams);
+    let must_reach = catalog.durable(lane);
     let Some((start, sections)) = catalog.lane(lane) else {
-        return Ok(Known { start: None, table });
+        return Ok(Known { start: None, must_reach, table });
     };
     let mut loader = Loader::new(catalog.disk(), (catalog.store_id(), lane), table);
     for part in partitions(&sections) {
@@ -36,7 +39,7 @@ pub(super) fn load(catalog: &Catalog, lane: LaneId, options: &Options) -> Result
             loader.section(section, &part)?;
         }
     }
-    Ok(Known { start: Some(start), table: loader.finish()? })
+    Ok(Known { start: Some(start), must_reach, table: loader.finish()? })
 }
 
 /// A partition, as a manifest names it.

@@ -280,3 +280,25 @@ fn a_lane_with_a_thread_has_its_witness_although_writers_commit_for_themselves()
     let log = open(&disk, &small()).unwrap();
     assert_eq!(read_all(&log, "a").unwrap(), b"onetwoend");
 }
+
+#[test]
+fn nothing_vouches_for_what_a_failed_barrier_of_the_home_may_have_taken() {
+    // I6, I10: without barriers of its own, the log may have lost it with the home's.
+    let options = Options { durability: Durability::Memory, ..small() };
+    let disk = disk(9);
+    let log = open(&disk, &options).unwrap();
+    create(&log, "a").unwrap().wait().unwrap();
+    assert!(log.checkpoint().is_ok());
+    append(&log, "a", b"moves home").unwrap().wait().unwrap();
+    append(&log, "a", b", at risk").unwrap().wait().unwrap();
+    disk.fail_next(OperationKind::SyncAll, 1, Fault::FailedBarrierDropsPages);
+    assert!(log.checkpoint().is_err());
+    let end = end_of(&disk);
+    let closed = log.close();
+    assert!(matches!(closed, Err(LogError::ReadOnly(_))), "{closed:?}");
+    assert_eq!(end_of(&disk), end, "there is no witness");
+    drop(log);
+    let found = open(&disk.crash_with(|_| true), &options).unwrap();
+    let read = read_all(&found, "a").unwrap();
+    assert!(b"moves home, at risk".starts_with(&read), "{read:?}");
+}

@@ -78,3 +78,34 @@ fn a_header_that_never_reached_a_segment_used_again_is_damage() {
     }
     assert_refused(&disk.crash(), &options);
 }
+
+#[test]
+fn a_superblock_that_landed_on_the_last_commit_is_damage_since_its_manifest_vouches_for_that() {
+    let disk = disk(4);
+    let log = open(&disk, &small()).unwrap();
+    create(&log, "a").unwrap().wait().unwrap();
+    // A header, the epoch's start, the create; then the append.
+    append(&log, "a", &PAYLOAD).unwrap().wait().unwrap();
+    let (path, offset) = ("wal/0/0.seg".to_owned(), 3 * 4096);
+    let fault = Fault::MisdirectedWrite { path, offset };
+    let (path_prefix, when) = ("super".to_owned(), When::Nth(1));
+    disk.plan(PlannedFault { kind: OperationKind::WriteAt, path_prefix, when, fault });
+    log.checkpoint().unwrap();
+    drop(log);
+    assert_refused(&disk.crash_with(|_| true), &small());
+}
+
+#[test]
+fn a_manifest_whose_superblock_was_never_written_vouches_and_takes_nothing() {
+    let disk = disk(5);
+    let log = open(&disk, &small()).unwrap();
+    create(&log, "a").unwrap().wait().unwrap();
+    append(&log, "a", b"kept").unwrap().wait().unwrap();
+    let (path_prefix, when) = ("super".to_owned(), When::Nth(1));
+    let (kind, fault) = (OperationKind::WriteAt, Fault::LostWrite);
+    disk.plan(PlannedFault { kind, path_prefix, when, fault });
+    log.checkpoint().unwrap();
+    drop(log);
+    let log = open(&disk.crash(), &small()).unwrap();
+    assert_eq!(read_all(&log, "a").unwrap(), b"kept");
+}

@@ -51,7 +51,8 @@ impl Witness {
     fn watched(&self, path: &PathStr, file: Arc<dyn File>, in_use: bool) -> Arc<dyn File> {
         let lane = path.strip_prefix("wal/").and_then(|rest| rest.split('/').next());
         let lane = lane.and_then(|lane| lane.parse().ok());
-        Arc::new(Watched { disk: self.clone(), file, lane, in_use: AtomicBool::new(in_use) })
+        let (in_use, has_frames) = (AtomicBool::new(in_use), AtomicBool::new(false));
+        Arc::new(Watched { disk: self.clone(), file, lane, in_use, has_frames })
     }
 }
 
@@ -106,13 +107,22 @@ struct Watched {
     lane: Option<u16>,
     /// Whether it has been made durable once: before that it is part of no log.
     in_use: AtomicBool,
+    /// Whether it has frames that no barrier has covered. A header that fails while a file is made
+    /// ready ahead of need takes nothing with it that is in use.
+    has_frames: AtomicBool,
 }
 
 impl Watched {
+    /// Notes a write of frames: they are behind the header, in a file that is in use.
+    fn note_frames(&self, offset: u64) {
+        let is_of_frames = offset > 0 && self.in_use.load(Ordering::Acquire);
+        self.has_frames.fetch_or(is_of_frames, Ordering::AcqRel);
+    }
+
     /// After this, nothing that is asked of the lane is acknowledged (I10).
     fn fatal(&self, answer: DiskResult<()>) -> DiskResult<()> {
         if let (Err(_), Some(lane), true) =
-            (&answer, self.lane, self.in_use.load(Ordering::Acquire))
+            (&answer, self.lane, self.has_frames.load(Ordering::Acquire))
         {
             self.disk.say(&Report::LaneFailed { lane });
         }
@@ -126,10 +136,12 @@ impl File for Watched {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
+        self.note_frames(offset);
         self.fatal(self.file.write_at(bytes, offset))
     }
 
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
+        self.note_frames(offset);
         self.fatal(self.file.write_durable_at(bytes, offset))
     }
 
@@ -140,6 +152,7 @@ impl File for Watched {
     fn sync_data(&self) -> DiskResult<()> {
         let synced = self.fatal(self.file.sync_data());
         self.in_use.fetch_or(synced.is_ok(), Ordering::AcqRel);
+        self.has_frames.fetch_and(synced.is_err(), Ordering::AcqRel);
         synced
     }
 

@@ -203,6 +203,13 @@ impl Lane {
         };
         let synced = files.iter().try_for_each(|file| file.sync_data());
         synced.inspect_err(|error| self.fail(&format!("the log's barrier: {error}")))?;
+        // A barrier of the home may cover all of a device. If it failed before, what was written
+        // without a barrier may be lost, and the log's own barrier knows nothing of it.
+        if let Err(error) = self.home.check() {
+            let why = format!("the home's barrier: {error}");
+            self.make_read_only(&why);
+            return Err(LogError::ReadOnly(why));
+        }
         let mut state = self.lock();
         state.synced = state.synced.max(written);
         Ok(())
