@@ -48,7 +48,7 @@ impl Subscriptions {
     /// # Errors
     /// [`Refusal::NotFound`].
     pub fn get(&self, id: &str, root: &str) -> Result<Value, Refusal> {
-        self.settle_acknowledged().await;
+        self.settle();
         let entry = self.entry(id)?;
         let held = entry.lock();
         Ok(wire::subscription(&held.subscription, &self.settings.keys, root))
