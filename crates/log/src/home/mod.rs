@@ -138,8 +138,8 @@ pub trait Home: Debug + Send + Sync {
     /// The disk's, and final where a barrier failed.
     fn barrier(&self) -> DiskResult<()>;
 
-    /// Waits for a barrier that is under way. One that has failed may have lost what others wrote to
-    /// the same device, too, and nothing tells them.
+    /// Waits for a barrier that is under way. One that has failed may have lost what others wrote
+    /// to the same device, too, and nothing tells them.
     ///
     /// # Errors
     /// The barrier's, once one has failed.
