@@ -138,9 +138,9 @@ pub trait Home: Debug + Send + Sync {
     /// The disk's, and final where a barrier failed.
     fn barrier(&self) -> DiskResult<()>;
 
-    /// Says whether a barrier has failed: it may have lost what others wrote to the same device, and
-    /// nothing tells those who asked for no barrier then. One that is under way is not waited for:
-    /// whoever asks for a barrier beside it hears of what both should have written.
+    /// Says whether a barrier has failed: it may have lost what others wrote to its device, and
+    /// nothing tells those who asked for no barrier then. One that is under way is not waited
+    /// for: whoever asks for a barrier beside it hears of what both should have written.
     ///
     /// # Errors
     /// The barrier's, once one has failed.
