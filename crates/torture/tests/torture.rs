@@ -103,7 +103,7 @@ fn barriers_that_are_missing_or_come_too_late_are_noticed_when_power_is_lost() {
     {
         for kind in [FileSystem::Ext4, FileSystem::Btrfs] {
             let run = |campaign: &mut Campaign<'_>| shutdown::run(campaign, kind);
-            let verdict = campaign(run, (1, 60), Some(planted));
+            let verdict = campaign(run, (1, 1000), Some(planted));
             if let Some(reason) = &verdict.not_run {
                 return not_run("planted bugs when power is lost", reason);
             }
