@@ -12,7 +12,7 @@ use super::segment::{to_u64, to_usize};
 use super::staging::Sealed;
 pub use super::ticket::Ticket;
 use super::waiters::Waiter;
-use super::{Committer, Haste, Lane, PANICKED, State};
+use super::{Committer, Haste, Lane, PANICKED, State, Wanted};
 use crate::error::LogError;
 use crate::ids::Lsn;
 use crate::options::{Durability, WriteBarrier};
@@ -119,7 +119,7 @@ impl Lane {
     pub(crate) fn run_committer(&self) {
         loop {
             let mut state = self.lock();
-            while state.is_committing || state.staging.is_empty() || state.poisoned.is_some() {
+            while state.is_committing || !state.is_due() || state.poisoned.is_some() {
                 if state.is_stopping && (state.staging.is_empty() || state.poisoned.is_some()) {
                     state.committer = Committer::Absent;
                     return;
@@ -163,6 +163,7 @@ impl Lane {
             return self.work.wait_timeout(state, wait).expect(PANICKED).0;
         }
         if self.stage_witness(&mut state) {
+            state.wanted = Wanted::Yes;
             return state;
         }
         drop(state);
@@ -196,6 +197,7 @@ impl Lane {
             }
         }
         state.is_committing = true;
+        state.wanted = Wanted::No;
         state.haste = Haste::InDueTime;
         state.gates.begin(end);
         state.staged_bytes = 0;

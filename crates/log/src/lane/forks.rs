@@ -95,6 +95,7 @@ impl Lane {
     /// log is full, say) wait for the next occasion.
     pub(crate) fn end_unread(&self) {
         let mut state = self.lock();
+        let before = state.unread.len();
         while let Some(source) = state.unread.last().copied() {
             if let Some(at) = state.table.by_id(source)
                 && self.stage_end(&mut state, at).is_err()
@@ -103,10 +104,13 @@ impl Lane {
             }
             state.unread.pop();
         }
+        let has_ended_some = state.unread.len() < before;
         let woken = std::mem::take(&mut state.ended);
         drop(state);
         woken.into_iter().for_each(super::Waiter::wake);
-        self.kick();
+        if has_ended_some {
+            self.kick();
+        }
     }
 
     /// Takes the sources whose fork is durably gone.

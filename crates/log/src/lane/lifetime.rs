@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::segment::to_u64;
-use super::{Lane, State, Waiter};
+use super::{Lane, State, Waiter, Wanted};
 use crate::error::{LogResult, Rejection};
 use crate::format::{Expiry, Extensions, NewRecord, RecordKind};
 use crate::request::Config;
@@ -34,6 +34,7 @@ impl Lane {
         let is_kept = state.table.rare(at).is_some_and(|rare| rare.forks > 0);
         self.stage_end(state, at)?;
         // Whatever becomes of the request, somebody has to commit this.
+        state.wanted = Wanted::Yes;
         self.work.notify_one();
         if is_kept { Err(Rejection::SoftDeleted.into()) } else { Ok(None) }
     }

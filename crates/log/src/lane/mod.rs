@@ -108,6 +108,15 @@ enum Vouched {
     No,
 }
 
+/// Whether somebody has asked for a commit of what is staged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Nobody yet: whoever staged it asks later.
+    No,
+    /// The committer commits as soon as it can.
+    Yes,
+}
+
 /// When a commit comes whose records are acknowledged already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Haste {
@@ -144,6 +153,7 @@ pub(crate) struct State {
     synced: Lsn,
     is_committing: bool,
     committer: Committer,
+    wanted: Wanted,
     /// Records of the last commit.
     last_records: u64,
     /// How long its write and barrier took.
@@ -254,6 +264,7 @@ impl Lane {
             synced: parts.durable,
             is_committing: false,
             committer: Committer::Absent,
+            wanted: Wanted::No,
             last_records: 0,
             last_took: Duration::ZERO,
             staged_bytes: 0,

@@ -12,7 +12,7 @@ use super::commit::{Batch, Spent};
 use super::segment::to_u64;
 use super::staging::Touched;
 use super::waiters::Waiter;
-use super::{Committer, Lane, State};
+use super::{Committer, Lane, State, Wanted};
 use crate::metrics::{CommitMetrics, nanos};
 use crate::options::{Durability, Options};
 use crate::table::slot::{Flags, Position};
@@ -68,6 +68,7 @@ impl Lane {
         state.staging.give_back(batch.frames);
         self.ask_for_memory(&mut state);
         let calls = state.committer == Committer::Waiting
+            && state.wanted == Wanted::Yes
             && !state.staging.is_empty()
             && !planted!(self.options, CommitterForgotten);
         if calls {

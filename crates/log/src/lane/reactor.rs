@@ -3,10 +3,11 @@
 //!
 //! [`attend`] is a task of its own on an executor that runs all its tasks on one thread. Others
 //! that poll a ticket there leave their waker and call it; it runs behind all of those that are
-//! ready now, so that their records are in one commit. Where commits are quick it commits itself:
-//! handing over to the committer and back costs more than the thread could do meanwhile
-//! (docs/decisions/0014-the-thread-of-tasks-commits.md). Otherwise the committer is called, which
-//! leaves the thread to what else there is to do.
+//! ready now, so that their records are in one commit. Where few wait and commits are quick it
+//! commits itself: handing over to the committer and back costs more than the thread could do
+//! meanwhile. Otherwise the committer is called, which leaves the thread to what else there is to
+//! do; and what is staged during a commit is committed together with what those stage who are
+//! acknowledged by it (docs/decisions/0014-the-thread-of-tasks-commits.md).
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -39,6 +40,27 @@ struct Reactor {
 struct Waiting {
     lane: Weak<Lane>,
     tasks: Waiters,
+    /// What the lane was asked to wake this thread for last.
+    asked: Option<Lsn>,
+}
+
+/// What is left to wait for on a lane.
+struct Left {
+    lane: Arc<Lane>,
+    /// The lowest position; none where nobody waits any more.
+    first: Option<Lsn>,
+    tasks: usize,
+    asked: Option<Lsn>,
+}
+
+/// What became of a lane's tasks.
+enum Seen {
+    /// Some may be acknowledged.
+    Acknowledged,
+    /// Nobody can wait any more: the lane has failed.
+    Failed,
+    /// The thread is woken for them.
+    Asked(Lsn),
 }
 
 /// Gathers the tasks that wait for commits on this thread, as long as it is polled there; never
@@ -68,14 +90,38 @@ impl Future for Attend {
         });
         let mut woken = Vec::new();
         let mut at = 0;
-        while let Some((lane, first)) = take_acknowledged(at, &mut woken) {
-            let goes_on =
-                first.is_some_and(|first| lane.see_to(first, context.waker(), &mut woken));
-            if !goes_on {
+        let mut comes_again = false;
+        loop {
+            let before = woken.len();
+            let Some(left) = take_acknowledged(at, &mut woken) else { break };
+            let Some(first) = left.first else {
                 at += 1;
+                continue;
+            };
+            if woken.len() > before && left.asked.is_some() {
+                // What they do next belongs into the next commit, with what was staged meanwhile.
+                comes_again = true;
+                at += 1;
+                continue;
+            }
+            match left.lane.see_to(first, &left, context.waker()) {
+                Seen::Acknowledged => note_asked(at, None),
+                Seen::Failed => {
+                    // They ask again, and hear why.
+                    take_all(&left.lane, &mut woken);
+                    at += 1;
+                }
+                Seen::Asked(first) => {
+                    note_asked(at, Some(first));
+                    at += 1;
+                }
             }
         }
         woken.into_iter().for_each(Waiter::wake);
+        if comes_again {
+            // Behind them.
+            call();
+        }
         Poll::Pending
     }
 }
@@ -97,13 +143,14 @@ impl Drop for Attend {
 
 /// Takes out the tasks of the lane at a place that need not wait any more; gives the lane, and the
 /// lowest position that is still waited for. Nothing behind the last lane.
-fn take_acknowledged(at: usize, woken: &mut Vec<Waiter>) -> Option<(Arc<Lane>, Option<Lsn>)> {
+fn take_acknowledged(at: usize, woken: &mut Vec<Waiter>) -> Option<Left> {
     HERE.with_borrow_mut(|here| {
         let lanes = &mut here.as_mut()?.lanes;
         while let Some(waiting) = lanes.get_mut(at) {
             if let Some(lane) = waiting.lane.upgrade() {
                 waiting.tasks.take_before(Lsn(lane.acked.load(Ordering::Acquire)), woken);
-                return Some((lane, waiting.tasks.first()));
+                let (first, tasks) = (waiting.tasks.first(), waiting.tasks.count());
+                return Some(Left { lane, first, tasks, asked: waiting.asked });
             }
             // No ticket is left, so nobody waits.
             lanes.remove(at);
@@ -118,16 +165,38 @@ pub(super) fn gather(lane: &Arc<Lane>, at: Lsn, task: &Waker) -> bool {
         let Some(reactor) = here else { return false };
         let is_its = |waiting: &Waiting| std::ptr::eq(waiting.lane.as_ptr(), Arc::as_ptr(lane));
         let place = reactor.lanes.iter().position(is_its).unwrap_or_else(|| {
-            let waiting = Waiting { lane: Arc::downgrade(lane), tasks: Waiters::default() };
+            let waiting =
+                Waiting { lane: Arc::downgrade(lane), tasks: Waiters::default(), asked: None };
             reactor.lanes.push(waiting);
             reactor.lanes.len() - 1
         });
         reactor.lanes[place].tasks.add(at, Waiter::Task(task.clone()));
-        if !mem::replace(&mut reactor.is_called, true) {
-            reactor.task.wake_by_ref();
-        }
+        reactor.call();
         true
     })
+}
+
+/// Calls the task that attends on this thread.
+fn call() {
+    HERE.with_borrow_mut(|here| here.as_mut().map(Reactor::call));
+}
+
+/// Notes what a lane was asked to wake this thread for.
+fn note_asked(at: usize, asked: Option<Lsn>) {
+    HERE.with_borrow_mut(|here| {
+        if let Some(waiting) = here.as_mut().and_then(|reactor| reactor.lanes.get_mut(at)) {
+            waiting.asked = asked;
+        }
+    });
+}
+
+impl Reactor {
+    /// Has the task that attends polled, behind all that is ready now.
+    fn call(&mut self) {
+        if !mem::replace(&mut self.is_called, true) {
+            self.task.wake_by_ref();
+        }
+    }
 }
 
 /// Takes out everybody who waits for a lane.
@@ -141,28 +210,29 @@ fn take_all(lane: &Lane, woken: &mut Vec<Waiter>) {
 }
 
 impl Lane {
-    /// Sees to it that what is staged is committed, and that the task that attends is woken then;
-    /// gives true when it is to look again at once.
-    fn see_to(&self, first: Lsn, task: &Waker, woken: &mut Vec<Waiter>) -> bool {
+    /// Sees to it that what is staged is committed, and that the task that attends is woken then.
+    fn see_to(&self, first: Lsn, left: &Left, task: &Waker) -> Seen {
         let mut state = self.lock();
         if state.check_healthy().is_err() {
-            drop(state);
-            // They ask again, and hear why.
-            take_all(self, woken);
-            return false;
+            return Seen::Failed;
         }
         if state.acknowledged() > first {
             self.acked.fetch_max(state.acknowledged().0, Ordering::Release);
-            return true;
+            return Seen::Acknowledged;
         }
-        if state.is_worth_committing_at_once(first) {
+        if let Some(asked) = left.asked
+            && state.acknowledged() <= asked
+        {
+            return Seen::Asked(asked);
+        }
+        if state.is_worth_committing_at_once(first, left.tasks) {
             drop(state);
             // Somebody else may have been quicker: then there is something to wait for.
             self.commit_step();
-            return true;
+            return Seen::Acknowledged;
         }
         state.waiters.add(first, Waiter::Task(task.clone()));
         self.call_committer(state);
-        false
+        Seen::Asked(first)
     }
 }

@@ -11,13 +11,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::waiters::Waiter;
-use super::{Committer, Haste, Lane, State, reactor};
+use super::{Committer, Haste, Lane, State, Wanted, reactor};
 use crate::error::LogResult;
 use crate::ids::Lsn;
 use crate::sync::{MutexGuard, thread};
 
 /// Longest time that the last commit may have taken for a thread with other tasks to commit itself.
 const AT_ONCE_WITHIN: Duration = Duration::from_millis(1);
+/// Most tasks of a thread that it commits for itself: where more wait, others have something to do
+/// during the barrier (docs/decisions/0014-the-thread-of-tasks-commits.md).
+const FEW_TASKS: usize = 4;
 
 /// A promise of an acknowledgement.
 #[derive(Debug)]
@@ -176,6 +179,7 @@ impl Lane {
     pub(super) fn hurry(&self, state: &mut State) {
         if self.relaxed_within().is_some() && !state.staging.is_empty() {
             state.haste = Haste::AtOnce;
+            state.wanted = Wanted::Yes;
             self.work.notify_all();
         }
     }
@@ -214,6 +218,9 @@ impl Lane {
 
     /// Calls the committer if something is staged, nobody is at it, and it has not been called.
     pub(super) fn call_committer(&self, mut state: MutexGuard<'_, State>) {
+        if !state.staging.is_empty() {
+            state.wanted = Wanted::Yes;
+        }
         let calls = state.committer == Committer::Waiting
             && !state.is_committing
             && !state.staging.is_empty();
@@ -228,9 +235,17 @@ impl Lane {
 }
 
 impl State {
+    /// Whether there is something for the committer to do.
+    pub(super) fn is_due(&self) -> bool {
+        (self.wanted == Wanted::Yes || self.is_stopping) && !self.staging.is_empty()
+    }
+
     /// Whether whoever attends to a thread's tasks commits for them: nobody else is at it, and a
     /// commit takes about as long as handing it over.
-    pub(super) fn is_worth_committing_at_once(&self, at: Lsn) -> bool {
-        self.durable <= at && !self.is_committing && self.last_took < AT_ONCE_WITHIN
+    pub(super) fn is_worth_committing_at_once(&self, at: Lsn, tasks: usize) -> bool {
+        let is_quicker = self.last_took < AT_ONCE_WITHIN && tasks <= FEW_TASKS;
+        self.durable <= at
+            && !self.is_committing
+            && (is_quicker || self.committer == Committer::Absent)
     }
 }

@@ -74,6 +74,11 @@ impl Waiters {
         self.queue.front().map(|(lsn, _)| *lsn)
     }
 
+    /// How many wait.
+    pub fn count(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Takes out everybody.
     pub fn take_all(&mut self, into: &mut Vec<Waiter>) {
         into.extend(self.queue.drain(..).map(|(_, waiter)| waiter));

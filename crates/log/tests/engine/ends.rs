@@ -159,6 +159,23 @@ fn whoever_watches_a_stream_is_woken_when_a_request_finds_that_its_time_is_over(
 }
 
 #[test]
+fn an_end_that_a_refused_request_has_found_is_committed_without_anybody_who_waits_for_it() {
+    let clock = SimClock::new();
+    let options = Options { witness_after: Duration::from_secs(3600), ..small() };
+    let machine = machine(Arc::new(disk(72)), &clock, 72);
+    let log = Log::open(machine, &options, Driver::Threads).unwrap();
+    create_with(&log, "short", Expiry::Sliding { ttl_ms: 10_000 });
+    let commits = || log.metrics().remove(0).commits.commits;
+    let before = commits();
+    clock.advance(Duration::from_secs(20));
+    let refused = append(&log, "short", b"late").unwrap_err();
+    assert!(matches!(refused, LogError::Rejected(Rejection::NotFound)), "{refused:?}");
+    while commits() == before {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn nobody_waits_for_a_lane_that_has_failed() {
     // I10
     let disk = disk(65);

@@ -2,19 +2,21 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use highwater_disk::Clock;
-use highwater_disk::sim::{Fault, OperationKind, SimRng};
+use highwater_disk::sim::{Fault, OperationKind, SimClock, SimRng};
 use highwater_log::error::{LogError, LogResult};
 use highwater_log::lane::commit::Ticket;
 use highwater_log::lane::reactor::{Attend, attend};
+use highwater_log::options::Options;
 use highwater_log::{Driver, Log, Machine};
 
+use super::hooked::{Hooked, Moment};
 use super::support::{append, create, disk, open, read_all, small};
 
 /// A task that counts how often it is woken.
@@ -136,6 +138,82 @@ fn where_commits_take_long_the_committer_does_them_and_the_thread_is_woken_once_
         assert!(woken <= 2 * committed + 1, "{woken} calls for {committed} commits");
     }
     assert_eq!(read_all(&log, "a").unwrap().len(), 400);
+}
+
+/// Barriers of commits, each of which waits for the test.
+struct Held {
+    entered: Receiver<()>,
+    go_on: Sender<()>,
+}
+
+/// A log whose commits are held from when it is open.
+fn open_held(seed: u64) -> (Log, Held) {
+    let (enter, entered) = channel();
+    let (go_on, goes_on) = channel::<()>();
+    let holds = Arc::new(AtomicBool::new(false));
+    let (is_on, goes_on) = (Arc::clone(&holds), Mutex::new(goes_on));
+    let hook = move |moment, kind, _: &str| {
+        let is_barrier = kind == OperationKind::SyncData && moment == Moment::Before;
+        // Not those of new segments, which another thread makes ready.
+        let is_commit = std::thread::current().name() == Some("commit-0");
+        if is_barrier && is_commit && is_on.load(Ordering::SeqCst) {
+            enter.send(()).ok();
+            goes_on.lock().unwrap().recv().ok();
+        }
+    };
+    let machine = Machine {
+        disk: Arc::new(Hooked::new(&disk(seed), hook)),
+        clock: Arc::new(SimClock::new()),
+        rng: Box::new(SimRng::new(seed)),
+    };
+    // No commit but those that are asked for.
+    let options = Options { witness_after: Duration::from_secs(3600), ..small() };
+    let log = Log::open(machine, &options, Driver::Threads).unwrap();
+    create(&log, "a").unwrap().wait().unwrap();
+    holds.store(true, Ordering::SeqCst);
+    // From its first commit on the committer is there to be called.
+    let commits = || log.metrics().remove(0).commits.commits;
+    let before = commits();
+    drop(append(&log, "a", b"x").unwrap());
+    entered.recv().unwrap();
+    go_on.send(()).unwrap();
+    while commits() == before {
+        std::thread::yield_now();
+    }
+    (log, Held { entered, go_on })
+}
+
+#[test]
+fn what_is_staged_during_a_barrier_is_committed_with_what_those_stage_who_are_acknowledged() {
+    let (log, held) = open_held(8);
+    let (bell, rung) = channel();
+    let (reactor, mut attends) = (Task::ringing(Some(bell)), attend());
+    poll_attend(&reactor, &mut attends);
+    let commits = || log.metrics().remove(0).commits.commits;
+    let before = commits();
+    let poll_when_woken = |attends: &mut Attend| {
+        rung.recv().unwrap();
+        poll_attend(&reactor, attends);
+    };
+    let mut first = wait_for(&log, 5);
+    poll_when_woken(&mut attends);
+    // The thread is not held: it goes on while another one waits for the barrier.
+    held.entered.recv().unwrap();
+    let mut second = wait_for(&log, 3);
+    poll_when_woken(&mut attends);
+    held.go_on.send(()).unwrap();
+    poll_when_woken(&mut attends);
+    assert!(first.iter_mut().all(|(task, ticket)| task.woken() == 1 && is_done(task, ticket)));
+    second.extend(wait_for(&log, 4));
+    assert_eq!(commits(), before + 1, "nobody has asked for what is staged since");
+    poll_when_woken(&mut attends);
+    held.entered.recv().unwrap();
+    held.go_on.send(()).unwrap();
+    poll_when_woken(&mut attends);
+    assert!(second.iter_mut().all(|(task, ticket)| task.woken() == 1 && is_done(task, ticket)));
+    assert_eq!(commits(), before + 2, "one commit for all of them");
+    // Whatever closing the log has to do is not held.
+    drop(held);
 }
 
 #[test]
