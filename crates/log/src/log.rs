@@ -13,7 +13,7 @@ use crate::ids::{LaneId, Offset, StreamId};
 use crate::lane::commit::Ticket;
 use crate::lane::staging::Identity;
 use crate::lane::waiters::Waiter;
-use crate::lane::{Answer, Around, Found, Images, Lane, Located, Target, Usage, Watch};
+use crate::lane::{Answer, Around, Boundary, Found, Images, Lane, Located, Target, Usage, Watch};
 use crate::maintenance::{self, Keeper, Kept, Maintenance};
 use crate::metrics::LaneMetrics;
 use crate::options::Options;
@@ -227,6 +227,27 @@ impl Log {
                     outer.get_or_insert(own);
                     let lane = &self.lanes[usize::from(source.lane().0)];
                     found = lane.locate(Target::Id(source), from, to.0 - from.0)?;
+                }
+            }
+        }
+    }
+
+    /// Finds the end of the append that has the byte at an offset; none at the tail. The log knows
+    /// it exactly. A home has bytes and no appends: of bytes there it is the nearest end behind them
+    /// that is known, which is where the log takes over, or where a fork begins.
+    ///
+    /// # Errors
+    /// See [`crate::error::Rejection`] and [`crate::error::LogError`].
+    pub fn append_end(&self, name: &str, from: Offset) -> LogResult<Option<Offset>> {
+        let mut found = self.lane(name).append_end(Target::Name(name), from)?;
+        let mut inherited: Option<Offset> = None;
+        loop {
+            match found {
+                Boundary::Here(end) => return Ok(end.into_iter().chain(inherited).min()),
+                Boundary::Inherited { source, to } => {
+                    inherited = inherited.into_iter().chain([to]).min();
+                    let lane = &self.lanes[usize::from(source.lane().0)];
+                    found = lane.append_end(Target::Id(source), from)?;
                 }
             }
         }

@@ -5,11 +5,13 @@
 //! whichever thread waits for its own record first, or by the lane's committer when nobody does.
 //!
 //! Walk: `staging` builds frames, `apply` changes the table, `commit` writes, `publish` shows,
-//! `ticket` waits, `reactor` gathers tasks that wait, `read` answers readers, `room` keeps the log
-//! in its bounds, `supply` has files ready, `segment` says what they are, `waiters`, `gate` and
-//! `watchers` those who wait, `witness` what vouches for the last commit.
+//! `ticket` waits, `reactor` gathers tasks that wait, `read` answers readers, `boundary` says where
+//! appends end, `room` keeps the log in its bounds, `supply` has files ready, `segment` says what
+//! they are, `waiters`, `gate` and `watchers` those who wait, `witness` what vouches for the last
+//! commit.
 
 pub mod apply;
+mod boundary;
 mod checkpoint;
 pub mod commit;
 mod forks;
@@ -56,6 +58,7 @@ use supply::{Next, Present};
 use waiters::{Waiter, Waiters};
 use watchers::Watchers;
 
+pub(crate) use boundary::Boundary;
 pub use read::{Answer, HomeRange, Located, Piece, Slice};
 pub(crate) use read::{Found, Target};
 use room::Held;

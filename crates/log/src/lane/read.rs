@@ -314,14 +314,19 @@ impl State {
             }
             next = record.prev;
         }
+        Err(self.no_chain(at, from))
+    }
+
+    /// The records of a stream do not lead back to an offset.
+    pub(super) fn no_chain(&self, at: SlotNo, from: Offset) -> LogError {
         let place = format!("{} of stream {}", from, self.table.slot(at).id);
         let (structure, field) = (Structure::Record, "chain of the stream");
-        Err(LogError::Damaged { place, source: FormatError::Misfit { structure, field } })
+        LogError::Damaged { place, source: FormatError::Misfit { structure, field } }
     }
 
     /// Where to begin walking back: the first mark at or behind the end of the range, or the last
     /// record.
-    fn chain_start(&self, at: SlotNo, to: Offset) -> Option<Lsn> {
+    pub(super) fn chain_start(&self, at: SlotNo, to: Offset) -> Option<Lsn> {
         let marks = self.table.rare(at).map_or(&[][..], |rare| &rare.marks);
         let behind = marks.partition_point(|mark| mark.offset < to);
         match marks.get(behind) {
@@ -341,7 +346,7 @@ impl State {
     }
 
     /// Reads a record's numbers from its image, and where its payload is in it.
-    fn record(&self, lsn: Lsn) -> LogResult<(Link, Range<usize>)> {
+    pub(super) fn record(&self, lsn: Lsn) -> LogResult<(Link, Range<usize>)> {
         let image = self.image_of(lsn)?;
         let bytes = image.bytes();
         let at = to_usize(lsn.0 % self.segment_bytes);
@@ -360,8 +365,8 @@ impl State {
 }
 
 /// A record in its stream's chain.
-struct Link {
-    offset: u64,
-    len: u64,
-    prev: Option<Lsn>,
+pub(super) struct Link {
+    pub offset: u64,
+    pub len: u64,
+    pub prev: Option<Lsn>,
 }

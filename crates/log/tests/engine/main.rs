@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod basics;
+mod boundaries;
 mod bounds;
 mod check;
 mod closing;
