@@ -6,6 +6,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+/// Nothing moves home meanwhile: where each append ended is known in the log only.
+export const IN_THE_LOG = ["--checkpoint-interval=1h"];
+
 const STARTED = /listening on (\S+),/;
 
 /// Starts one, with more flags if given.

@@ -3,7 +3,7 @@
 import { DurableStreamTestServer } from "@durable-streams/server";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { startServer } from "../server.mjs";
+import { IN_THE_LOG, startServer } from "../server.mjs";
 import { IDS } from "./differences.mjs";
 import { compare } from "./run.mjs";
 
@@ -15,7 +15,7 @@ describe("beside the reference server", () => {
   let theirs;
 
   beforeAll(async () => {
-    ours = await startServer();
+    ours = await startServer(IN_THE_LOG);
     theirs = new DurableStreamTestServer({ port: 0, longPollTimeout: 500, webhooks: true });
     await theirs.start();
   });

@@ -98,7 +98,8 @@ export class Generator {
         [1, "9999999999999999_9999999999999999"],
       ]);
       headers["Stream-Fork-Sub-Offset"] = dice.weighted([
-        [8, undefined], [2, "0"], [2, "1"], [2, "2"], [1, "5000"], [1, "01"], [1, "-1"], [1, "x"],
+        [8, undefined], [2, "0"], [2, "1"], [2, "2"], [2, "3"], [2, "6"], [1, "5000"], [1, "01"],
+        [1, "-1"], [1, "x"],
       ]);
       if (dice.oneIn(2)) headers["Content-Type"] = undefined;
     }

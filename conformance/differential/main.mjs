@@ -1,11 +1,11 @@
 // node differential/main.mjs [SEED] [COUNT]: compares, and prints what differs.
 import { DurableStreamTestServer } from "@durable-streams/server";
 
-import { startServer } from "../server.mjs";
+import { IN_THE_LOG, startServer } from "../server.mjs";
 import { compare } from "./run.mjs";
 
 const [seed = "1", count = "2000"] = process.argv.slice(2);
-const ours = await startServer();
+const ours = await startServer(IN_THE_LOG);
 const theirs = new DurableStreamTestServer({ port: 0, longPollTimeout: 500, webhooks: true });
 await theirs.start();
 try {

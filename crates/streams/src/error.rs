@@ -114,6 +114,9 @@ pub enum Problem {
         /// The source's tail.
         tail: Offset,
     },
+    /// A fork beyond the append that it is to begin in.
+    #[error("the sub-offset leads beyond the append behind the offset")]
+    ForkBeyondAppend,
     /// Something in the request is larger than a limit.
     #[error("{what} has {size} bytes, {limit} at most")]
     TooLarge {
@@ -167,6 +170,7 @@ impl Problem {
             Self::SourceNotFound => "FORK_SOURCE_NOT_FOUND",
             Self::SourceGone => "FORK_SOURCE_GONE",
             Self::ForkBeyondTail { .. } => "FORK_BEYOND_TAIL",
+            Self::ForkBeyondAppend => "FORK_BEYOND_APPEND",
             Self::TooLarge { .. } => "TOO_LARGE",
             Self::Full(_) => "FULL",
             Self::ReadOnly(_) => "LOG_READ_ONLY",
@@ -203,6 +207,9 @@ impl Problem {
             Self::SourceNotFound => "Check the path in Stream-Forked-From.",
             Self::SourceGone => "Fork one of its living forks.",
             Self::ForkBeyondTail { .. } => "Fork at an offset that the source has given out.",
+            Self::ForkBeyondAppend => {
+                "Count from the last offset before the place where the fork is to begin."
+            }
             Self::TooLarge { .. } => "Send less at once.",
             Self::Full(_) => "Try again later; if it stays so, delete streams or add space.",
             Self::ReadOnly(_) => "Mend the disk and restart the server: nothing is lost.",
@@ -282,6 +289,7 @@ mod tests {
             Problem::SourceNotFound,
             Problem::SourceGone,
             Problem::ForkBeyondTail { tail },
+            Problem::ForkBeyondAppend,
             Problem::TooLarge { what: "the body", size: 2, limit: 1 },
             Problem::Full(text()),
             Problem::ReadOnly(text()),

@@ -83,7 +83,8 @@ fn status_of(problem: &Problem) -> StatusCode {
         | Problem::InvalidJson { .. }
         | Problem::EmptyArray
         | Problem::ProducerEpochStart
-        | Problem::ForkBeyondTail { .. } => StatusCode::BAD_REQUEST,
+        | Problem::ForkBeyondTail { .. }
+        | Problem::ForkBeyondAppend => StatusCode::BAD_REQUEST,
         Problem::ProducerFenced { .. } => StatusCode::FORBIDDEN,
         Problem::NotFound | Problem::SourceNotFound => StatusCode::NOT_FOUND,
         Problem::Exists { .. }

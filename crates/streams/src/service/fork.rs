@@ -27,7 +27,7 @@ impl Streams {
         }
         let source = self.source(&from.source)?;
         let content_type = inherited_type(&source, request.content_type.as_ref())?;
-        let offset = self.fork_point(&from.source, &source, from)?;
+        let offset = self.fork_point(&from.source, &source, from).map_err(of_source)?;
         let (lifetime, inherits_expiry) = match &request.lifetime {
             Lifetime::Unsaid => (&source.lifetime, true),
             own => (own, false),
@@ -65,13 +65,7 @@ impl Streams {
     }
 
     fn source(&self, path: &StreamPath) -> Outcome<View> {
-        match self.find(path)? {
-            Some(view) => Ok(view),
-            None => Err(match self.why_not(path) {
-                Problem::Gone => Problem::SourceGone,
-                _ => Problem::SourceNotFound,
-            }),
-        }
+        self.head(path).map_err(of_source)
     }
 
     /// Takes a fork back whose source was another stream by the time it was forked: it may hold
@@ -89,46 +83,54 @@ impl Streams {
     fn fork_point(&self, path: &StreamPath, source: &View, from: &ForkFrom) -> Outcome<Offset> {
         let tail = source.tail;
         let anchor = from.offset.unwrap_or(tail);
-        let beyond = Problem::ForkBeyondTail { tail };
         if anchor > tail {
-            return Err(beyond);
+            return Err(Problem::ForkBeyondTail { tail });
         }
-        if from.sub_offset > self.limits.append_bytes {
-            return Err(beyond);
+        let is_json = source.kind() == Kind::Json;
+        if is_json {
+            self.message_start(path, anchor)?;
         }
-        if source.kind() == Kind::Json {
-            return self.message_point(path, source, (anchor, from.sub_offset));
+        if from.sub_offset == 0 {
+            return Ok(anchor);
         }
-        let point = Offset(anchor.0 + from.sub_offset);
-        if point > tail { Err(beyond) } else { Ok(point) }
+        let end = self.append_end(path, anchor)?;
+        let beyond =
+            if end < tail { Problem::ForkBeyondAppend } else { Problem::ForkBeyondTail { tail } };
+        let point = if is_json {
+            self.nth_message_end(path, (anchor, end), from.sub_offset)?
+        } else {
+            Some(Offset(anchor.0.saturating_add(from.sub_offset))).filter(|point| *point <= end)
+        };
+        point.ok_or(beyond)
     }
 
-    /// Finds the end of so many messages behind an offset, which has to be at a message's end, too.
-    fn message_point(
+    /// Says how far a sub-offset can reach: to the end of the append behind the offset. Of bytes
+    /// that have moved home the ends of appends are not known; no append is longer than the limit.
+    fn append_end(&self, path: &StreamPath, anchor: Offset) -> Outcome<Offset> {
+        let end = self.log.append_end(path.as_str(), anchor)?.unwrap_or(anchor);
+        Ok(end.min(Offset(anchor.0.saturating_add(self.limits.append_bytes))))
+    }
+
+    /// Finds the end of so many messages; nothing where there are fewer.
+    fn nth_message_end(
         &self,
         path: &StreamPath,
-        source: &View,
-        (anchor, count): (Offset, u64),
-    ) -> Outcome<Offset> {
-        let tail = source.tail;
-        let mut at = self.message_start(path, anchor)?;
-        // No append is longer, so a place further on lies behind the next one.
-        let end = anchor.0.saturating_add(self.limits.append_bytes).min(tail.0);
-        let mut left = count;
-        while left > 0 {
-            if at.0 >= end {
-                return Err(Problem::ForkBeyondTail { tail });
-            }
-            let answer = self.log.read(path.as_str(), at, self.limits.chunk_bytes)?;
+        (start, end): (Offset, Offset),
+        count: u64,
+    ) -> Outcome<Option<Offset>> {
+        let (mut at, mut left) = (start, count);
+        while at < end {
+            let most = self.limits.chunk_bytes.min(end.0 - at.0);
+            let answer = self.log.read(path.as_str(), at, most)?;
             for slice in &answer.slices {
                 match json::nth_end(slice.bytes(), left) {
-                    Ok(len) => return Ok(Offset(at.0 + to_u64(len))),
+                    Ok(len) => return Ok(Some(Offset(at.0 + to_u64(len)))),
                     Err(found) => left -= found,
                 }
                 at = Offset(at.0 + to_u64(slice.bytes().len()));
             }
         }
-        Ok(at)
+        Ok(None)
     }
 
     /// Checks that an offset lies between messages.
@@ -137,6 +139,15 @@ impl Streams {
         let answer = self.log.read(path.as_str(), Offset(before), 1)?;
         let byte = answer.slices.first().and_then(|slice| slice.bytes().first());
         if byte == json::ENDING.last() { Ok(offset) } else { Err(Problem::InsideMessage) }
+    }
+}
+
+/// What is said of a stream that is read in order to fork it.
+fn of_source(problem: Problem) -> Problem {
+    match problem {
+        Problem::Gone => Problem::SourceGone,
+        Problem::NotFound => Problem::SourceNotFound,
+        other => other,
     }
 }
 

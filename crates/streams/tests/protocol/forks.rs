@@ -108,11 +108,16 @@ fn a_sub_offset_counts_bytes_or_messages_behind_the_offset() {
         let end = store.get(name, Place::At(made.tail)).unwrap();
         assert!(end.is_up_to_date && end.next == made.tail);
     }
-    for (source, offset, sub) in
-        [("t", 0, 12), ("t", 5, 7), ("t", 0, u64::MAX), ("j", 0, 5), ("j", first, 4)]
-    {
+    for (source, offset, sub, expected) in [
+        ("t", 0, 6, "FORK_BEYOND_APPEND"),
+        ("t", 0, u64::MAX, "FORK_BEYOND_APPEND"),
+        ("t", 3, 3, "FORK_BEYOND_APPEND"),
+        ("t", 5, 7, "FORK_BEYOND_TAIL"),
+        ("j", 0, 5, "FORK_BEYOND_TAIL"),
+        ("j", first, 4, "FORK_BEYOND_TAIL"),
+    ] {
         let refused = code(store.put("x", &fork(source, Some(offset), sub)));
-        assert_eq!(refused, "FORK_BEYOND_TAIL", "{source} {offset} {sub}");
+        assert_eq!(refused, expected, "{source} {offset} {sub}");
     }
     assert_eq!(code(store.put("x", &fork("j", Some(3), 0))), "OFFSET_INSIDE_MESSAGE");
     assert_eq!(code(store.put("x", &fork("j", Some(3), 1))), "OFFSET_INSIDE_MESSAGE");
@@ -120,18 +125,43 @@ fn a_sub_offset_counts_bytes_or_messages_behind_the_offset() {
     assert_eq!(code(store.put("x", &fork("e", Some(0), 1))), "FORK_BEYOND_TAIL");
 }
 
-/// Point 43: no append is longer than the limit, so nothing further is behind the next one.
+/// Point 43: of bytes at home only the nearest end behind them is known, and that no append is
+/// longer than the limit.
 #[test]
-fn a_sub_offset_reaches_no_further_than_an_append_can() {
-    let limits = LIMITS;
-    let store = Store::with(124, limits, 1);
-    store.put("j", &create(JSON, "")).unwrap();
-    let body = format!("[{}]", vec!["1"; 2000].join(","));
-    for _ in 0..4 {
-        store.post("j", &append(JSON, &body)).unwrap();
+fn a_sub_offset_reaches_to_the_end_of_the_append_as_far_as_that_is_known() {
+    let store = Store::new(124);
+    let batch = format!("[{}]", vec!["1"; 2000].join(","));
+    store.put("t", &create(TEXT, "first")).unwrap();
+    store.post("t", &append(TEXT, "second")).unwrap();
+    store.put("j", &create(JSON, &batch)).unwrap();
+    for _ in 0..3 {
+        store.post("j", &append(JSON, &batch)).unwrap();
     }
-    store.put("f", &fork("j", Some(0), 2000)).unwrap();
-    assert_eq!(code(store.put("g", &fork("j", Some(0), 4000))), "FORK_BEYOND_TAIL");
+    let refused = |source, sub| code(store.put("x", &fork(source, Some(0), sub)));
+    assert_eq!(refused("t", 6), "FORK_BEYOND_APPEND");
+    assert_eq!(refused("j", 2001), "FORK_BEYOND_APPEND");
+    store.put("j1", &fork("j", Some(0), 2000)).unwrap();
+    store.log.checkpoint().unwrap();
+    store.post("t", &append(TEXT, "third")).unwrap();
+    store.put("t1", &fork("t", Some(0), 11)).unwrap();
+    assert_eq!(store.all("t1"), "firstsecond");
+    assert_eq!(refused("t", 12), "FORK_BEYOND_APPEND", "the log knows where it takes over");
+    store.put("j2", &fork("j", Some(0), 2001)).unwrap();
+    assert_eq!(refused("j", 4000), "FORK_BEYOND_APPEND", "no append is so long");
+}
+
+/// Point 43: where a fork begins, an append of its own begins, too.
+#[test]
+fn a_sub_offset_of_a_fork_ends_with_what_it_inherits() {
+    let store = Store::new(131);
+    store.put("a", &create(TEXT, "abcdef")).unwrap();
+    store.put("b", &fork("a", Some(0), 4)).unwrap();
+    store.post("b", &append(TEXT, "XYZ")).unwrap();
+    store.put("c", &fork("b", Some(0), 4)).unwrap();
+    assert_eq!(store.all("c"), "abcd");
+    assert_eq!(code(store.put("d", &fork("b", Some(0), 5))), "FORK_BEYOND_APPEND");
+    store.put("d", &fork("b", Some(4), 3)).unwrap();
+    assert_eq!(store.all("d"), "abcdXYZ");
 }
 
 /// Point 44.
