@@ -13,7 +13,9 @@ use crate::ids::{LaneId, Offset, StreamId};
 use crate::lane::commit::Ticket;
 use crate::lane::staging::Identity;
 use crate::lane::waiters::Waiter;
-use crate::lane::{Answer, Around, Boundary, Found, Images, Lane, Located, Target, Usage, Watch};
+use crate::lane::{
+    Answer, Around, Boundary, Found, Holdings, Images, Lane, Located, Target, Usage, Watch,
+};
 use crate::maintenance::{self, Keeper, Kept, Maintenance};
 use crate::metrics::LaneMetrics;
 use crate::options::Options;
@@ -88,7 +90,8 @@ impl Log {
         let home: Arc<dyn Home> = Arc::new(files);
         let maintenance = Arc::new(Maintenance::default());
         let images = Arc::new(Images::default());
-        let around = Around { disk, clock, home, maintenance, images };
+        let holdings = Arc::new(Holdings::new(block.lanes));
+        let around = Around { disk, clock, home, maintenance, images, holdings };
         let mut lanes = Vec::new();
         for lane in 0..block.lanes {
             let identity = Identity {

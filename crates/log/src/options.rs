@@ -54,8 +54,16 @@ pub struct Options {
     /// Longest time between checkpoints of a lane that has something to move; lanes begin at
     /// different moments of it. Default 60 s.
     pub checkpoint_interval: Duration,
-    /// Streams at most. Default 4 million.
+    /// Streams at most, over all lanes. Creates at the same moment in several lanes may lead beyond
+    /// it together. Default 4 million.
     pub max_streams: u64,
+    /// Bytes of one stream at most, what it inherits included: appends that would lead beyond are
+    /// refused. By default no limit.
+    pub max_stream_bytes: u64,
+    /// Bytes that all streams hold together, each its own: what would lead beyond is refused, until
+    /// deletes have made room. A deleted source counts as long as forks read it. Appends at the
+    /// same moment in several lanes may lead beyond it together. By default no limit.
+    pub max_total_bytes: u64,
     /// Longest name of a stream, bytes. 4096 at most, and by default.
     pub max_name_bytes: u32,
     /// Most metadata of a stream, bytes. 16 KiB at most, and by default. A content type has 256 at
@@ -106,6 +114,8 @@ impl Default for Options {
             max_image_bytes: 2 << 30,
             checkpoint_interval: Duration::from_secs(60),
             max_streams: 4_000_000,
+            max_stream_bytes: u64::MAX,
+            max_total_bytes: u64::MAX,
             max_name_bytes: 4096,
             max_metadata_bytes: 16 << 10,
             max_table_bytes: 2 << 30,

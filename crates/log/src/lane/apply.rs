@@ -114,13 +114,14 @@ fn extend(table: &mut Table, at: SlotNo, effect: &Effect<'_>) -> Result<(), Open
     }
     let tail = slot.tail.0.checked_add(u64::from(header.payload_len));
     let tail = tail.ok_or_else(|| misfit(effect, "length of the payload"))?;
-    slot.tail = Offset(tail);
     slot.last = Some(Position::new(effect.at));
     let closes = header.closes || header.kind == RecordKind::Close;
     if closes {
         slot.flags.set(Flags::CLOSED);
     }
-    if tail - slot.absorbed.0 >= MARK_EVERY_BYTES {
+    let is_far = tail - slot.absorbed.0 >= MARK_EVERY_BYTES;
+    table.extend(at, Offset(tail));
+    if is_far {
         mark(table, at, effect);
     }
     // I4: the producer's state is in the record that has its data.

@@ -7,7 +7,7 @@
 //! Walk: `staging` builds frames, `apply` changes the table, `commit` writes, `publish` shows,
 //! `ticket` waits, `reactor` gathers tasks that wait, `read` answers readers, `boundary` says where
 //! appends end, `room` keeps the log in its bounds, `supply` has files ready, `segment` says what
-//! they are, `waiters`, `gate` and `watchers` those who wait, `witness` what vouches for the last
+//! they are, `holdings` what all lanes hold together, `waiters`, `gate` and `watchers` those who wait, `witness` what vouches for the last
 //! commit.
 
 pub mod apply;
@@ -16,6 +16,7 @@ mod checkpoint;
 pub mod commit;
 mod forks;
 pub mod gate;
+mod holdings;
 mod lifetime;
 mod list;
 #[cfg(all(test, loom))]
@@ -59,6 +60,7 @@ use waiters::{Waiter, Waiters};
 use watchers::Watchers;
 
 pub(crate) use boundary::Boundary;
+pub(crate) use holdings::Holdings;
 pub use read::{Answer, HomeRange, Located, Piece, Slice};
 pub(crate) use read::{Found, Target};
 use room::Held;
@@ -78,6 +80,7 @@ pub struct Lane {
     home: Arc<dyn Home>,
     maintenance: Arc<Maintenance>,
     images: Arc<Images>,
+    holdings: Arc<Holdings>,
     write_path: Chosen,
     state: Mutex<State>,
     /// The next segment, where `State::upcoming` names its file.
@@ -208,6 +211,7 @@ pub(crate) struct Around {
     pub home: Arc<dyn Home>,
     pub maintenance: Arc<Maintenance>,
     pub images: Arc<Images>,
+    pub holdings: Arc<Holdings>,
 }
 
 /// What a lane is made of when it is opened.
@@ -249,7 +253,7 @@ impl Parts {
 
 impl Lane {
     pub(crate) fn new(identity: Identity, options: Options, around: Around, parts: Parts) -> Self {
-        let Around { disk, clock, home, maintenance, images } = around;
+        let Around { disk, clock, home, maintenance, images, holdings } = around;
         let mut state = State {
             table: parts.table,
             segment_bytes: identity.segment_bytes,
@@ -296,6 +300,7 @@ impl Lane {
         };
         state.keep_reserve();
         state.count_images(&images);
+        holdings.set(identity.lane, &state.table);
         Self {
             identity,
             options,
@@ -304,6 +309,7 @@ impl Lane {
             home,
             maintenance,
             images,
+            holdings,
             write_path: parts.write_path,
             state: Mutex::new(state),
             next: Mutex::default(),
@@ -349,6 +355,7 @@ impl Lane {
             lane: self.id(),
             streams: state.table.len(),
             table_bytes: state.table.bytes(),
+            content_bytes: state.table.content_bytes(),
             expiries: segment::to_u64(state.expiries.len()),
             watches: segment::to_u64(state.watchers.len()),
             staged_bytes: state.staged_bytes,

@@ -81,11 +81,10 @@ impl Lane {
     ) -> LogResult<Ticket<Created>> {
         state.check_healthy()?;
         self.check_payload(new.payload)?;
-        if state.table.len() >= self.options.max_streams {
-            let limit = self.options.max_streams;
-            return Err(LogError::Full(format!("{limit} streams are the limit")));
-        }
+        self.holdings.check_stream(self.options.max_streams)?;
         self.check_config(new)?;
+        let start = new.parent.map_or(Offset(0), |parent| parent.offset);
+        self.check_content(start, new.payload)?;
         self.check_memory_of(
             state,
             Slot::bytes_of(new.name.as_bytes()) + new.config.bytes() + Rare::BYTES,
@@ -94,12 +93,11 @@ impl Lane {
         let config = new.config;
         let text = Some(config.content_type.as_str()).filter(|text| !text.is_empty());
         let metadata = Some(config.metadata.as_slice()).filter(|bytes| !bytes.is_empty());
-        let offset = new.parent.map_or(Offset(0), |parent| parent.offset);
         let record = NewRecord {
             kind: if new.parent.is_some() { RecordKind::Fork } else { RecordKind::Create },
             closes: new.end == End::Close,
             stream: id,
-            offset,
+            offset: start,
             prev: 0,
             extensions: Extensions {
                 name: Some(new.name),
@@ -119,7 +117,7 @@ impl Lane {
         state.next_stream += 1;
         let at = state.table.by_id(id).expect("it was just staged");
         Self::schedule_expiry(state, at);
-        let tail = Offset(offset.0 + to_u64(new.payload.len()));
+        let tail = Offset(start.0 + to_u64(new.payload.len()));
         Ok(Ticket::new(self, lsn, Created { id, tail, outcome: CreateOutcome::New }))
     }
 
@@ -140,6 +138,7 @@ impl Lane {
             }
             Decision::Stage => {}
         }
+        self.check_content(slot.tail, request.payload)?;
         if request.producer.is_some() || request.sequence.is_some() {
             self.check_memory_of(&state, Rare::growth(state.table.rare(at), request))?;
         }
@@ -233,6 +232,15 @@ impl Lane {
         Ok(())
     }
 
+    /// Refuses what would lead a stream, or all of them, beyond the bytes that they may have.
+    fn check_content(&self, tail: Offset, payload: &[u8]) -> LogResult<()> {
+        let (len, most) = (to_u64(payload.len()), self.options.max_stream_bytes);
+        if len > 0 && tail.0.saturating_add(len) > most {
+            return Err(LogError::Full(format!("a stream has {most} bytes at most")));
+        }
+        self.holdings.check_bytes(len, self.options.max_total_bytes)
+    }
+
     fn check_config(&self, new: &NewStream<'_>) -> LogResult<()> {
         let name = ("the name", new.name.len(), self.options.max_name_bytes);
         let metadata = &new.config.metadata;
@@ -289,6 +297,7 @@ impl Lane {
         let effect = Effect { at, header: &header, fields: &record.extensions, max_producers };
         let slot = apply_at(&mut state.table, known, &effect)
             .expect("what was decided under this lock fits the table");
+        self.holdings.set(self.identity.lane, &state.table);
         let touched = Touched {
             slot: slot.or(known).unwrap_or(SlotNo(0)),
             id: record.stream,

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::format::Section;
-use crate::ids::{Lsn, StreamId};
+use crate::ids::{Lsn, Offset, StreamId};
 use crate::request::Config;
 
 use configs::{ConfigNo, Configs};
@@ -58,6 +58,8 @@ pub struct Table {
     len: u64,
     /// What `rare` takes: see [`Table::bytes`].
     bytes: u64,
+    /// See [`Table::content_bytes`].
+    content_bytes: u64,
 }
 
 impl Default for Table {
@@ -83,6 +85,7 @@ impl Table {
             configs: Configs::default(),
             len: 0,
             bytes: 0,
+            content_bytes: 0,
         }
     }
 
@@ -109,6 +112,24 @@ impl Table {
     /// sequences.
     pub fn bytes(&self) -> u64 {
         self.slots.bytes() + self.configs.bytes() + self.bytes
+    }
+
+    /// Bytes that streams hold, staged ones included: each its own, not what it inherits.
+    pub fn content_bytes(&self) -> u64 {
+        self.content_bytes
+    }
+
+    /// Moves a stream's tail on.
+    pub fn extend(&mut self, at: SlotNo, tail: Offset) {
+        let slot = self.slot_mut(at);
+        let before = std::mem::replace(&mut slot.tail, tail);
+        self.content_bytes += tail.0 - before.0;
+    }
+
+    /// Bytes that are a stream's own.
+    fn own_bytes(&self, at: SlotNo) -> u64 {
+        let parent = self.rare(at).and_then(|rare| rare.parent);
+        self.slot(at).tail.0 - parent.map_or(0, |parent| parent.offset.0)
     }
 
     /// Finds a stream by name.
@@ -270,6 +291,7 @@ impl Table {
         if let Some(order) = &mut self.order {
             order.remove(at, &self.slots);
         }
+        self.content_bytes -= self.own_bytes(at);
         let rare = self.rare.remove(&at).map_or(0, |rare| rare.bytes());
         self.bytes -= rare;
         let slot = self.slots.vacate(at);

@@ -96,7 +96,9 @@ impl Restorer {
         let at = table.fill(name, slot(entry, config));
         table.partitions.of_mut(number).restore(number, at, level);
         self.last = Some(at);
-        restore_rare(table, at, entry).ok_or_else(|| misfit("producer"))
+        restore_rare(table, at, entry).ok_or_else(|| misfit("producer"))?;
+        table.content_bytes += table.own_bytes(at);
+        Ok(())
     }
 
     fn config(&self, table: &mut Table, entry: &Entry<'_>) -> ConfigNo {

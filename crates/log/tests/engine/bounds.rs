@@ -3,8 +3,9 @@
 use highwater_disk::sim::{SimClock, SimDisk};
 use highwater_log::Log;
 use highwater_log::error::{LogError, LogResult, Rejection};
+use highwater_log::ids::Offset;
 use highwater_log::options::Options;
-use highwater_log::request::{Append, Config, Create, End, Expiry, Producer};
+use highwater_log::request::{Append, Config, Create, End, Expiry, Fork, Producer};
 
 use super::support::{append, create, disk, open, open_at, plain, read_all, small};
 
@@ -137,4 +138,82 @@ fn streams_that_are_deleted_long_before_their_time_leave_nothing_behind() {
     }
     assert!(log.metrics()[0].expiries <= 1025, "{}", log.metrics()[0].expiries);
     assert_eq!(table_bytes(&log), 0);
+}
+
+fn content_bytes(log: &Log) -> u64 {
+    log.metrics().iter().map(|lane| lane.content_bytes).sum()
+}
+
+fn is_full<T: std::fmt::Debug>(outcome: LogResult<T>, why: &str) -> bool {
+    matches!(&outcome, Err(LogError::Full(text)) if text.contains(why))
+}
+
+fn fork_at(log: &Log, name: &str, offset: u64, payload: &[u8]) -> LogResult<()> {
+    let config = Config::default();
+    let (source, offset, end) = ("a", Some(Offset(offset)), End::Open);
+    let fork = Fork { name, source, offset, config: &config, payload, end };
+    log.fork(&fork)?.wait().map(drop)
+}
+
+#[test]
+fn a_stream_takes_as_many_bytes_as_it_may_what_it_inherits_included() {
+    let log = open(&disk(11), &Options { max_stream_bytes: 10, ..small() }).unwrap();
+    create(&log, "a").unwrap().wait().unwrap();
+    append(&log, "a", b"1234567").unwrap().wait().unwrap();
+    assert!(is_full(append(&log, "a", b"8901"), "10 bytes at most"));
+    append(&log, "a", b"890").unwrap().wait().unwrap();
+    assert!(is_full(fork_at(&log, "b", 8, b"xyz"), "10 bytes"), "with its first content, too");
+    fork_at(&log, "b", 8, b"xy").unwrap();
+    assert!(is_full(append(&log, "b", b"z"), "10 bytes"));
+    let end = Append { end: End::Close, ..plain("b", b"") };
+    log.append(&end).unwrap().wait().unwrap();
+    log.delete("b").unwrap().wait().unwrap();
+    fork_at(&log, "b", 8, b"").expect("what was refused holds nothing back");
+}
+
+#[test]
+fn all_streams_together_take_as_many_bytes_as_they_may_until_some_are_deleted() {
+    for lanes in [1, 3] {
+        let options = Options { max_total_bytes: 100, lanes, ..small() };
+        let disk = disk(12);
+        let log = open(&disk, &options).unwrap();
+        for name in ["a", "b", "c", "d"] {
+            create(&log, name).unwrap().wait().unwrap();
+        }
+        append(&log, "a", &[1; 60]).unwrap().wait().unwrap();
+        let first = Append { name: "b", payload: &[2; 30], ..by("p", 0) };
+        log.append(&first).unwrap().wait().unwrap();
+        assert!(is_full(append(&log, "c", &[3; 11]), "max_total_bytes"));
+        log.append(&first).unwrap().wait().expect("what is there already is no more");
+        // What a fork inherits is its source's, which stays as long as the fork does.
+        fork_at(&log, "f", 60, &[4; 10]).unwrap();
+        assert_eq!(content_bytes(&log), 100);
+        log.delete("a").unwrap().wait().unwrap();
+        assert!(is_full(append(&log, "c", &[3]), "max_total_bytes"));
+        log.checkpoint().unwrap();
+        drop(log);
+        let log = open(&disk, &options).unwrap();
+        assert_eq!(content_bytes(&log), 100, "after an opening");
+        assert!(is_full(append(&log, "c", &[3]), "max_total_bytes"));
+        log.delete("f").unwrap().wait().unwrap();
+        while log.step() {}
+        assert_eq!(content_bytes(&log), 30, "the source has gone with its last fork");
+        append(&log, "c", &[3; 70]).unwrap().wait().unwrap();
+        log.checkpoint().unwrap();
+        log.delete("b").unwrap().wait().unwrap();
+        append(&log, "d", &[5; 7]).unwrap().wait().unwrap();
+        assert_eq!(content_bytes(&open(&disk.crash(), &options).unwrap()), 77);
+    }
+}
+
+#[test]
+fn streams_are_as_many_as_may_be_over_all_lanes() {
+    let log = open(&disk(13), &Options { max_streams: 6, lanes: 3, ..small() }).unwrap();
+    let made = |number: u32| create(&log, &format!("s{number}")).map(|ticket| ticket.wait());
+    for number in 0..6 {
+        made(number).unwrap().unwrap();
+    }
+    assert!(is_full(made(6), "6 streams"));
+    log.delete("s0").unwrap().wait().unwrap();
+    made(6).unwrap().unwrap();
 }
