@@ -63,7 +63,7 @@ fn make(dir: &Path, options: &Options, streams: u64) -> Outcome<()> {
         let create = Create { name: &name, config: &config, payload: b"", end: End::Open };
         let ticket = loop {
             match log.create(&create) {
-                Err(highwater_log::error::LogError::Full(_)) => std::thread::yield_now(),
+                Err(error) if error.is_lack_of_room() => std::thread::yield_now(),
                 made => break made?,
             }
         };

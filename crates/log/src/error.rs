@@ -28,9 +28,14 @@ pub enum LogError {
     /// [`crate::Log::close`] was called: the log takes nothing more. What it has can be read.
     #[error("the log is closed; open it again to change anything")]
     Closed,
-    /// No room: for the log, for its memory, or within a limit.
+    /// No room: on the disk, or within a limit. It lasts until something is deleted, or there is
+    /// more space.
     #[error("full: {0}")]
     Full(String),
+    /// No room for a moment: what was taken in before has not reached the disk, or its home. It
+    /// passes by itself.
+    #[error("busy: {0}")]
+    Busy(String),
     /// The directory cannot be opened as it is.
     #[error("{0}")]
     Open(#[from] OpenError),
@@ -45,6 +50,14 @@ pub enum LogError {
         /// What is wrong with them.
         source: FormatError,
     },
+}
+
+impl LogError {
+    /// Whether there was no room: for a moment, or until somebody makes some. Nothing else is wrong
+    /// with the log then.
+    pub fn is_lack_of_room(&self) -> bool {
+        matches!(self, Self::Full(_) | Self::Busy(_))
+    }
 }
 
 /// Why a request was turned down.

@@ -236,8 +236,8 @@ impl Log {
     }
 
     /// Finds the end of the append that has the byte at an offset; none at the tail. The log knows
-    /// it exactly. A home has bytes and no appends: of bytes there it is the nearest end behind them
-    /// that is known, which is where the log takes over, or where a fork begins.
+    /// it exactly. A home has bytes and no appends: of bytes there it is the nearest end behind
+    /// them that is known, which is where the log takes over, or where a fork begins.
     ///
     /// # Errors
     /// See [`crate::error::Rejection`] and [`crate::error::LogError`].
@@ -399,7 +399,7 @@ impl Log {
 
 /// Wakes those who wait on a lane that an operation has found to fail.
 fn wake_left(lane: &Lane, error: &LogError) {
-    if !matches!(error, LogError::Rejected(_) | LogError::Full(_)) {
+    if !matches!(error, LogError::Rejected(_)) && !error.is_lack_of_room() {
         lane.wake_left();
     }
 }

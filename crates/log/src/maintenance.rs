@@ -135,7 +135,7 @@ fn passes(error: &LogError) -> bool {
         !error.is_barrier() && matches!(error.kind, ErrorKind::Full | ErrorKind::TooManyFiles)
     };
     match error {
-        LogError::Full(_) => true,
+        LogError::Full(_) | LogError::Busy(_) => true,
         LogError::Disk(error) | LogError::Open(OpenError::Disk(error)) => of_disk(error),
         _ => false,
     }

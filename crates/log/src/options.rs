@@ -64,6 +64,9 @@ pub struct Options {
     /// deletes have made room. A deleted source counts as long as forks read it. Appends at the
     /// same moment in several lanes may lead beyond it together. By default no limit.
     pub max_total_bytes: u64,
+    /// How the names of streams begin that are not refused for their bytes, nor for those of all:
+    /// those in which whoever has the log keeps books of its own. They count. By default none.
+    pub unbounded_prefix: Option<&'static str>,
     /// Longest name of a stream, bytes. 4096 at most, and by default.
     pub max_name_bytes: u32,
     /// Most metadata of a stream, bytes. 16 KiB at most, and by default. A content type has 256 at
@@ -116,6 +119,7 @@ impl Default for Options {
             max_streams: 4_000_000,
             max_stream_bytes: u64::MAX,
             max_total_bytes: u64::MAX,
+            unbounded_prefix: None,
             max_name_bytes: 4096,
             max_metadata_bytes: 16 << 10,
             max_table_bytes: 2 << 30,

@@ -127,9 +127,12 @@ pub enum Problem {
         /// The limit.
         limit: u64,
     },
-    /// No room: for the log, for its memory, or within a limit.
+    /// No room: on the disk, or within a limit.
     #[error("full: {0}")]
     Full(String),
+    /// No room for a moment.
+    #[error("busy: {0}")]
+    Busy(String),
     /// The log takes no changes; what it has can be read.
     #[error("nothing can be changed: {0}")]
     ReadOnly(String),
@@ -173,6 +176,7 @@ impl Problem {
             Self::ForkBeyondAppend => "FORK_BEYOND_APPEND",
             Self::TooLarge { .. } => "TOO_LARGE",
             Self::Full(_) => "FULL",
+            Self::Busy(_) => "BUSY",
             Self::ReadOnly(_) => "LOG_READ_ONLY",
             Self::Stopping => "SERVER_STOPPING",
             Self::Failed(_) => "LOG_FAILED",
@@ -211,7 +215,8 @@ impl Problem {
                 "Count from the last offset before the place where the fork is to begin."
             }
             Self::TooLarge { .. } => "Send less at once.",
-            Self::Full(_) => "Try again later; if it stays so, delete streams or add space.",
+            Self::Full(_) => "Delete streams or add space.",
+            Self::Busy(_) => "Try again in a moment.",
             Self::ReadOnly(_) => "Mend the disk and restart the server: nothing is lost.",
             Self::Stopping => "Try again when the server is back.",
             Self::Failed(_) => "Restart the server: it reads what the disk has.",
@@ -225,6 +230,7 @@ impl From<LogError> for Problem {
         match error {
             LogError::Rejected(rejection) => rejection.into(),
             LogError::Full(why) => Self::Full(why),
+            LogError::Busy(why) => Self::Busy(why),
             LogError::ReadOnly(why) => Self::ReadOnly(why),
             LogError::Closed => Self::Stopping,
             LogError::Poisoned(why) => Self::Failed(why),
@@ -292,6 +298,7 @@ mod tests {
             Problem::ForkBeyondAppend,
             Problem::TooLarge { what: "the body", size: 2, limit: 1 },
             Problem::Full(text()),
+            Problem::Busy(text()),
             Problem::ReadOnly(text()),
             Problem::Stopping,
             Problem::Failed(text()),

@@ -119,7 +119,7 @@ impl OpenLog {
                 Create { name: name.as_str(), config: &config, payload: &[], end: End::Open };
             let ticket = loop {
                 match self.log.create(&create) {
-                    Err(LogError::Full(_)) => sleep(REFUSED_PAUSE),
+                    Err(error) if error.is_lack_of_room() => sleep(REFUSED_PAUSE),
                     other => break other.map_err(failed)?,
                 }
             };
@@ -232,7 +232,7 @@ fn request<'a>(name: &'a Name, payload: &'a [u8]) -> Append<'a> {
 
 fn answer(error: LogError) -> SubjectError {
     match error {
-        LogError::Full(why) => SubjectError::Refused(why),
+        LogError::Full(why) | LogError::Busy(why) => SubjectError::Refused(why),
         other => failed(other),
     }
 }

@@ -1,4 +1,4 @@
-//! Where appends end, as far as that is known: the log has a record for each, a home has bytes only.
+//! Where appends end, as far as that is known: the log has a record for each, a home has bytes.
 
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@
 //! Walk: `staging` builds frames, `apply` changes the table, `commit` writes, `publish` shows,
 //! `ticket` waits, `reactor` gathers tasks that wait, `read` answers readers, `boundary` says where
 //! appends end, `room` keeps the log in its bounds, `supply` has files ready, `segment` says what
-//! they are, `holdings` what all lanes hold together, `waiters`, `gate` and `watchers` those who wait, `witness` what vouches for the last
-//! commit.
+//! they are, `holdings` what all lanes hold together, `waiters`, `gate` and `watchers` those who
+//! wait, `witness` what vouches for the last commit.
 
 pub mod apply;
 mod boundary;
@@ -63,9 +63,9 @@ pub(crate) use boundary::Boundary;
 pub(crate) use holdings::Holdings;
 pub use read::{Answer, HomeRange, Located, Piece, Slice};
 pub(crate) use read::{Found, Target};
-use room::Held;
 pub use room::Usage;
 pub(crate) use room::{Claim, Hold, Images};
+use room::{Held, Moving};
 pub use watchers::Watch;
 
 const PANICKED: &str = "a thread panicked with the lane's lock held";
@@ -187,6 +187,7 @@ pub(crate) struct State {
     /// without the lock, since wakers may take it.
     ended: Vec<Waiter>,
     held: Held,
+    moving: Moving,
     poisoned: Option<String>,
     /// Why nothing is taken in any more, although the log itself is sound.
     read_only: Option<String>,
@@ -287,6 +288,7 @@ impl Lane {
             order_idle: 0,
             ended: Vec::new(),
             held: Held::default(),
+            moving: Moving::Goes,
             poisoned: None,
             read_only: None,
             is_stopping: false,

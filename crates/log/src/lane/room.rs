@@ -48,10 +48,19 @@ pub(crate) enum Hold {
     Begin,
     /// One is done: from here on the next is waited for.
     FromMark,
-    /// One has failed: nobody waits until one is done.
+    /// One has found no space: nobody waits until one is done.
     Nothing,
     /// None come any more.
     End,
+}
+
+/// Whether bytes can move home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moving {
+    /// As far as is known.
+    Goes,
+    /// The last checkpoint found no space, or no room for another open file.
+    LacksSpace,
 }
 
 /// Which acknowledgements wait for a checkpoint.
@@ -143,7 +152,7 @@ impl Lane {
         }
         state.staging.seal(state.synced, self.now_ms());
         let image = self.activate_next(state, claim).inspect_err(|error| {
-            if !matches!(error, LogError::Full(_)) {
+            if !error.is_lack_of_room() {
                 // Woken without the lock: by whoever gets this error.
                 let woken = state.poison(error.to_string());
                 state.ended.extend(woken);
@@ -191,18 +200,12 @@ impl Lane {
             return Ok(());
         }
         self.maintenance.ask();
-        Err(LogError::Full(format!(
-            "{bytes} bytes of the log are in memory, and {most} may be: try again when a \
-             checkpoint is done, and readers have let go of what they hold"
-        )))
+        Err(state.lack(&format!("{bytes} bytes of the log are in memory, and {most} may be")))
     }
 
     fn full(&self, state: &State) -> LogError {
         self.maintenance.ask();
-        LogError::Full(format!(
-            "{} bytes of the log wait to be moved home: try again when a checkpoint is done",
-            state.wal_bytes()
-        ))
+        state.lack(&format!("{} bytes of the log wait to be moved home", state.wal_bytes()))
     }
 
     /// Bytes of segments whose bytes have not all moved home.
@@ -232,6 +235,11 @@ impl Lane {
     pub(crate) fn hold(&self, hold: Hold) {
         let mut woken = Vec::new();
         let mut state = self.lock();
+        state.moving = match hold {
+            Hold::Nothing => Moving::LacksSpace,
+            Hold::FromMark => Moving::Goes,
+            Hold::Begin | Hold::End => state.moving,
+        };
         state.held.may_be = match hold {
             Hold::Begin => true,
             Hold::End => false,
@@ -263,6 +271,14 @@ impl Lane {
 }
 
 impl State {
+    /// What the next checkpoint mends, unless the last one found no space.
+    fn lack(&self, what: &str) -> LogError {
+        match self.moving {
+            Moving::Goes => LogError::Busy(format!("{what}: try again when a checkpoint is done")),
+            Moving::LacksSpace => LogError::Full(format!("{what}, and there is no space for them")),
+        }
+    }
+
     /// Bytes of segments in use.
     pub(super) fn wal_bytes(&self) -> u64 {
         to_u64(self.segments.len()) * self.segment_bytes

@@ -84,7 +84,7 @@ impl Lane {
         self.holdings.check_stream(self.options.max_streams)?;
         self.check_config(new)?;
         let start = new.parent.map_or(Offset(0), |parent| parent.offset);
-        self.check_content(start, new.payload)?;
+        self.check_content(new.name, start, new.payload)?;
         self.check_memory_of(
             state,
             Slot::bytes_of(new.name.as_bytes()) + new.config.bytes() + Rare::BYTES,
@@ -138,7 +138,7 @@ impl Lane {
             }
             Decision::Stage => {}
         }
-        self.check_content(slot.tail, request.payload)?;
+        self.check_content(request.name, slot.tail, request.payload)?;
         if request.producer.is_some() || request.sequence.is_some() {
             self.check_memory_of(&state, Rare::growth(state.table.rare(at), request))?;
         }
@@ -233,9 +233,13 @@ impl Lane {
     }
 
     /// Refuses what would lead a stream, or all of them, beyond the bytes that they may have.
-    fn check_content(&self, tail: Offset, payload: &[u8]) -> LogResult<()> {
+    fn check_content(&self, name: &str, tail: Offset, payload: &[u8]) -> LogResult<()> {
         let (len, most) = (to_u64(payload.len()), self.options.max_stream_bytes);
-        if len > 0 && tail.0.saturating_add(len) > most {
+        if len == 0 || self.options.unbounded_prefix.is_some_and(|prefix| name.starts_with(prefix))
+        {
+            return Ok(());
+        }
+        if tail.0.saturating_add(len) > most {
             return Err(LogError::Full(format!("a stream has {most} bytes at most")));
         }
         self.holdings.check_bytes(len, self.options.max_total_bytes)
@@ -277,7 +281,7 @@ impl Lane {
         state.check_writable()?;
         let len = record.encoded_len().map_err(too_large)?;
         if state.staged_bytes.saturating_add(to_u64(len)) > self.options.max_staged_bytes {
-            return Err(LogError::Full(format!(
+            return Err(LogError::Busy(format!(
                 "{} bytes wait for the disk: try again when it has caught up",
                 state.staged_bytes
             )));

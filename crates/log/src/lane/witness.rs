@@ -126,7 +126,7 @@ impl Lane {
         };
         let len = record.encoded_len().expect("a record without anything is small");
         match self.make_room(state, len, Claim::of(kind)) {
-            Err(LogError::Full(_)) => return Ok(false),
+            Err(error) if error.is_lack_of_room() => return Ok(false),
             other => other?,
         }
         let touched = Touched {

@@ -83,13 +83,13 @@ fn what_is_too_large_or_too_much_is_refused_and_changes_nothing() {
     let large = append(&log, "s", &vec![0; (8 << 10) + 1]).unwrap_err();
     assert!(matches!(large, LogError::Rejected(Rejection::TooLarge { .. })));
     let mut staged = Vec::new();
-    let full = loop {
+    let busy = loop {
         match append(&log, "s", &[1; 8 << 10]) {
             Ok(ticket) => staged.push(ticket),
             Err(error) => break error,
         }
     };
-    assert!(matches!(full, LogError::Full(_)), "{full}");
+    assert!(matches!(busy, LogError::Busy(_)), "{busy}");
     let count = staged.len() as u64;
     for ticket in staged {
         ticket.wait().unwrap();

@@ -207,6 +207,18 @@ fn all_streams_together_take_as_many_bytes_as_they_may_until_some_are_deleted() 
 }
 
 #[test]
+fn streams_of_whoever_has_the_log_are_counted_and_not_refused() {
+    let bounds = Options { max_stream_bytes: 50, max_total_bytes: 60, ..small() };
+    let log = open(&disk(14), &Options { unbounded_prefix: Some("own/"), ..bounds }).unwrap();
+    for name in ["a", "own/a"] {
+        create(&log, name).unwrap().wait().unwrap();
+    }
+    append(&log, "own/a", &[1; 55]).unwrap().wait().unwrap();
+    assert!(is_full(append(&log, "a", &[1; 6]), "max_total_bytes"));
+    append(&log, "own/a", &[1; 55]).unwrap().wait().unwrap();
+}
+
+#[test]
 fn streams_are_as_many_as_may_be_over_all_lanes() {
     let log = open(&disk(13), &Options { max_streams: 6, lanes: 3, ..small() }).unwrap();
     let made = |number: u32| create(&log, &format!("s{number}")).map(|ticket| ticket.wait());

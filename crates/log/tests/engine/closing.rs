@@ -204,7 +204,7 @@ fn a_full_log_is_closed_without_a_witness() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(refused, LogError::Full(_)), "{refused}");
+    assert!(matches!(refused, LogError::Busy(_)), "{refused}");
     log.close().unwrap();
     drop(log);
     assert_eq!(read_all(&open(&disk, &options).unwrap(), "a").unwrap().len(), whole);

@@ -97,7 +97,7 @@ fn a_hidden_source_whose_last_fork_goes_when_the_log_is_full_ends_when_there_is_
     log.delete("source").unwrap().wait().unwrap();
     fill(&log, 1);
     log.delete("fork").unwrap().wait().unwrap();
-    assert!(matches!(append(&log, "filler", b"x"), Err(LogError::Full(_))));
+    assert!(matches!(append(&log, "filler", b"x"), Err(LogError::Busy(_))));
     for _ in 0..3 {
         log.step();
         assert_eq!(state(&log, "source"), Rejection::SoftDeleted);

@@ -21,8 +21,14 @@ fn fail(disk: &SimDisk, kind: OperationKind, path_prefix: &str, fault: Fault) {
     disk.plan(PlannedFault { kind, path_prefix, when: When::Nth(1), fault });
 }
 
+/// Whether there is no room until somebody makes some.
 fn is_full<T>(answer: LogResult<T>) -> bool {
     answer.is_err_and(|error| matches!(error, LogError::Full(_)))
+}
+
+/// Whether there is no room until the next checkpoint is done.
+fn is_busy<T>(answer: LogResult<T>) -> bool {
+    answer.is_err_and(|error| matches!(error, LogError::Busy(_)))
 }
 
 /// Appends to a stream until the log is full.
@@ -146,6 +152,7 @@ fn a_home_without_space_refuses_nothing_until_the_log_is_full_and_recovers_by_it
     }
     take_space(&disk, 40 << 10);
     let full_at = fill(&log, "s");
+    assert!(is_busy(append(&log, "s", b"more")), "no checkpoint has failed yet");
     for _ in 0..4 {
         clock.advance(Duration::from_secs(60));
         log.maintain();
@@ -193,15 +200,15 @@ fn a_log_that_is_full_takes_deletes_until_a_checkpoint_has_made_room() {
     }
     fill(&log, "s");
     for name in ["a", "b"] {
-        assert!(is_full(append(&log, "c", b"no")));
-        assert!(is_full(create(&log, "d")));
+        assert!(is_busy(append(&log, "c", b"no")));
+        assert!(is_busy(create(&log, "d")));
         log.delete(name).unwrap().wait().unwrap();
     }
     assert!(log.usage()[0].wal_bytes <= options.max_wal_bytes, "deletes have a bound, too");
     drop(log);
     let log = open(&disk.crash(), &options).unwrap();
     assert_eq!(log.list("", None, 9), ["c", "s"]);
-    assert!(is_full(append(&log, "c", b"no")));
+    assert!(is_busy(append(&log, "c", b"no")));
     log.delete("c").unwrap().wait().unwrap();
     log.maintain();
     append(&log, "s", b"more").unwrap().wait().unwrap();
@@ -290,7 +297,7 @@ fn images_of_all_lanes_stay_in_their_bound_whatever_readers_hold_on_to() {
         for name in ["a", "b", "c", "d"] {
             match append(&log, name, &[1; 3000]) {
                 Ok(ticket) => drop(ticket.wait().unwrap()),
-                Err(LogError::Full(_)) => {}
+                Err(LogError::Busy(_)) => {}
                 Err(error) => panic!("{error}"),
             }
         }

@@ -95,10 +95,12 @@ fn status_of(problem: &Problem) -> StatusCode {
         | Problem::ProducerGap { .. }
         | Problem::SourceGone => StatusCode::CONFLICT,
         Problem::Gone => StatusCode::GONE,
-        Problem::TooLarge { what: "the path", .. } => StatusCode::URI_TOO_LONG,
+        Problem::TooLarge { what: "the path" | "the name", .. } => StatusCode::URI_TOO_LONG,
         Problem::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Problem::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
-        Problem::ReadOnly(_) | Problem::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+        Problem::Busy(_) | Problem::ReadOnly(_) | Problem::Stopping => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         Problem::Failed(_) | Problem::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
@@ -146,6 +148,11 @@ impl Failure {
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::NoSuchPath => StatusCode::NOT_FOUND,
         }
+    }
+
+    /// Whether the next request may find room: no failure of the server.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Busy | Self::Problem(Problem::Busy(_)))
     }
 
     /// Gives the code that machines tell failures apart by.
@@ -242,7 +249,7 @@ impl Failure {
                 let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
             }
-            Self::Busy | Self::Problem(Problem::Full(_)) => {
+            passing if passing.is_passing() => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(1));
             }
             Self::Method { allow } => {
@@ -276,4 +283,31 @@ pub(crate) fn offset(offset: Offset) -> HeaderValue {
 /// Makes a header of text that is known to be one.
 pub(crate) fn text(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).expect("tokens, tags and paths are visible ASCII")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use highwater_log::error::LogError;
+
+    #[test]
+    fn what_the_log_cannot_do_is_told_apart_by_whether_it_passes() {
+        let text = || "why".to_owned();
+        for (error, status, retry_after) in [
+            (LogError::Full(text()), 507, None),
+            (LogError::Busy(text()), 503, Some("1")),
+            (LogError::ReadOnly(text()), 503, None),
+            (LogError::Closed, 503, None),
+            (LogError::Poisoned(text()), 500, None),
+        ] {
+            let failure = Failure::from(Problem::from(error));
+            let response = failure.clone().into_response("id");
+            assert_eq!(response.status().as_u16(), status, "{failure:?}");
+            let told = response.headers().get(header::RETRY_AFTER);
+            assert_eq!(told.map(|value| value.to_str().unwrap()), retry_after, "{failure:?}");
+        }
+        let busy = Failure::Busy.into_response("id");
+        assert_eq!(busy.status().as_u16(), 503);
+        assert_eq!(busy.headers()[header::RETRY_AFTER], "1");
+    }
 }

@@ -157,7 +157,7 @@ impl Connection {
         let (method, path) = (&parts.method, parts.uri.path());
         let (code, client) = (failure.code(), self.peer.address);
         // What finds no room for a moment is counted, and no failure.
-        if status.is_server_error() && !matches!(failure, Failure::Busy) {
+        if status.is_server_error() && !failure.is_passing() {
             if status == http::StatusCode::INSUFFICIENT_STORAGE {
                 self.app.metrics.hit(Limit::Full);
             }

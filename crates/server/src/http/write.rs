@@ -80,25 +80,9 @@ impl Asked<'_> {
             (Content::None, End::Close) => None,
             _ => content_type(headers)?,
         };
-        self.check_room(path, body.bytes.len())?;
         let append = Append { content_type, body: &body.bytes, end, producer, sequence };
         let appended = self.app.streams.append(path, &append).await?;
         Ok(answer_append(&appended, content))
-    }
-
-    /// Refuses what would lead a stream beyond its limit.
-    fn check_room(&self, path: &StreamPath, len: usize) -> Result<(), Problem> {
-        let limit = self.app.settings.max_stream_bytes.0;
-        if limit == 0 || len == 0 {
-            return Ok(());
-        }
-        // What is wrong with the stream itself is said by the append.
-        let tail = self.app.streams.head(path).map_or(0, |view| view.tail.0);
-        let len = u64::try_from(len).expect("lengths have 64 bits at most");
-        if tail.saturating_add(len) > limit {
-            return Err(Problem::Full(format!("a stream has {limit} bytes at most")));
-        }
-        Ok(())
     }
 
     /// Deletes a stream.

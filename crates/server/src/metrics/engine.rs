@@ -27,8 +27,10 @@ type Lane = [(&'static str, String); 1];
 type Number = (&'static str, &'static str, fn(&LaneMetrics) -> u64);
 type Spread = (&'static str, &'static str, fn(&LaneMetrics) -> &Histogram);
 
-const GAUGES: [Number; 4] = [
+const GAUGES: [Number; 6] = [
     ("log_streams", "Streams that have a name", |lane| lane.streams),
+    ("log_content_bytes", "Bytes that streams hold", |lane| lane.content_bytes),
+    ("log_table_bytes", "Memory for what is known of streams", |lane| lane.table_bytes),
     ("log_staged_bytes", "Bytes staged that no commit has taken", |lane| lane.staged_bytes),
     ("log_segments", "Segments in use", |lane| lane.segments),
     ("log_spare_segments", "Segment files ready for use", |lane| lane.spare_segments),

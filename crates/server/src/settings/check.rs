@@ -5,6 +5,10 @@ use highwater_streams::subscriptions::url_policy::UrlPolicy;
 
 use super::{Settings, Size, Span};
 
+/// How the names of streams begin that the server keeps for itself: keys, and subscriptions, which
+/// have to be acknowledged also when clients have filled all that they may.
+const OWN_STREAMS: &str = "__ds/";
+
 /// Why settings are refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
@@ -90,6 +94,12 @@ impl Settings {
             max_wal_bytes: self.max_wal_bytes.0,
             checkpoint_interval: self.checkpoint_interval.0,
             max_streams: self.max_streams,
+            max_stream_bytes: self.max_stream_bytes.or_none(),
+            max_total_bytes: self.max_total_bytes.or_none(),
+            unbounded_prefix: Some(OWN_STREAMS),
+            max_table_bytes: self.max_table_bytes.0,
+            max_name_bytes: self.max_name_bytes.in_u32(),
+            max_metadata_bytes: self.max_metadata_bytes.in_u32(),
             max_producers: self.max_producers,
             max_open_files: self.max_open_files,
             file_barrier: self.checkpoint_barrier.into(),

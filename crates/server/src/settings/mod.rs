@@ -166,9 +166,10 @@ settings! {
         checkpoint_interval("checkpoint-interval", "TIME"): Span = Span::seconds(60);
         /// Log of a lane not yet moved home beyond which a checkpoint begins.
         checkpoint_wal_bytes("checkpoint-wal-bytes", "SIZE"): Size = Size::mib(256);
-        /// The same, beyond which appends are refused with 503 until a checkpoint has freed some.
+        /// The same, beyond which appends are 503 until a checkpoint has freed some, and 507 while
+        /// there is no space for what they would move.
         max_wal_bytes("max-wal-bytes", "SIZE"): Size = Size::mib(1024);
-        /// Segments of the log in memory, all lanes together; beyond it appends are refused.
+        /// Segments of the log in memory, all lanes together; beyond it appends are 503.
         max_image_bytes("max-image-bytes", "SIZE"): Size = Size::mib(2048);
         /// Bytes of a log segment; fixed when the data directory is made.
         segment_bytes("segment-bytes", "SIZE"): Size = Size::mib(64);
@@ -195,9 +196,21 @@ settings! {
         /// Streams, those included that the server keeps for itself: one, and some for each
         /// subscription; beyond it 507.
         max_streams("max-streams", "N"): u64 = 4_000_000;
-        /// Bytes of one stream, what a fork inherits included: an append that would lead beyond it
-        /// is 507. Appends at the same moment may lead beyond it together. 0 is no limit.
+        /// Bytes of one stream, what a fork inherits included: what would lead beyond it is 507. 0
+        /// is no limit.
         max_stream_bytes("max-stream-bytes", "SIZE"): Size = Size(0);
+        /// Bytes of all streams together, what a deleted one keeps for its forks included, and what
+        /// the server keeps for itself, which is not refused; what would lead beyond it is 507
+        /// until others are deleted. 0 is no limit.
+        max_total_bytes("max-total-bytes", "SIZE"): Size = Size(0);
+        /// Memory for what is known of streams: names, types, producers; about. Beyond it new
+        /// streams, and producers that are new to their stream, are 507.
+        max_table_bytes("max-table-bytes", "SIZE"): Size = Size::mib(2048);
+        /// Longest path of a stream, 4096 at most; beyond it 414.
+        max_name_bytes("max-name-bytes", "SIZE"): Size = Size::kib(4);
+        /// Most that is kept with a stream beside its content, 16KiB at most: its type and expiry
+        /// as they were given, and what it is a fork of; beyond it 413.
+        max_metadata_bytes("max-metadata-bytes", "SIZE"): Size = Size::kib(16);
         /// Producers remembered for each stream, 128 at most; the one unused for longest goes.
         max_producers("max-producers", "N"): u32 = 128;
         /// Files of streams that are open at once.

@@ -236,6 +236,16 @@ impl Size {
     pub fn get(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
+
+    /// Gives it as a limit: 0 is none.
+    pub const fn or_none(self) -> u64 {
+        if self.0 == 0 { u64::MAX } else { self.0 }
+    }
+
+    /// Gives it as a setting that has 32 bits: what is larger is refused there.
+    pub fn in_u32(self) -> u32 {
+        u32::try_from(self.0).unwrap_or(u32::MAX)
+    }
 }
 
 const SIZES: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];

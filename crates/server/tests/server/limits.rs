@@ -214,14 +214,57 @@ fn what_is_full_is_507_and_what_is_there_can_be_read_and_deleted() {
     server.make("a");
     server.make("b");
     let full = server.ask("PUT", &stream("c"), &[TEXT], "");
-    assert_eq!((full.status, full.header("retry-after")), (507, Some("1")));
+    assert_eq!((full.status, full.header("retry-after")), (507, None));
     assert_eq!(server.append("a", "12345678").status, 204);
     let full = server.append("a", "901");
     assert_eq!((full.status, full.json()["code"].as_str()), (507, Some("FULL")));
+    let full = server.ask("PUT", &stream("c"), &[TEXT], "12345678901");
+    assert_eq!(full.status, 507, "first content is content");
     assert_eq!(server.append("a", "90").status, 204, "up to the limit");
     let close = server.ask("POST", &stream("a"), &[("Stream-Closed", "true")], "");
     assert_eq!(close.status, 204);
     assert_eq!(server.ask("GET", &stream("a"), &[], "").text(), "1234567890");
     assert_eq!(server.ask("DELETE", &stream("a"), &[], "").status, 204);
-    assert!(server.metrics().contains("limits_hit_total{limit=\"full\"} 2"));
+    assert!(server.metrics().contains("limits_hit_total{limit=\"full\"} 3"));
+}
+
+#[test]
+fn all_streams_together_are_bounded_and_a_delete_makes_room_at_once() {
+    // The server keeps keys of its own.
+    let server = start(&[("max-total-bytes", "4KiB")]);
+    server.make("a");
+    server.make("b");
+    let producer = [TEXT, ("Producer-Id", "p"), ("Producer-Epoch", "0"), ("Producer-Seq", "0")];
+    let body = "x".repeat(3000);
+    assert_eq!(server.ask("POST", &stream("a"), &producer, &body).status, 200);
+    assert_eq!(server.append("b", &"x".repeat(1100)).status, 507);
+    let again = server.ask("POST", &stream("a"), &producer, &body);
+    assert_eq!(again.status, 204, "what is there already takes no room");
+    let metrics = server.metrics();
+    assert!(metrics.contains("highwater_log_content_bytes{lane=\"0\"} 3"), "{metrics}");
+    assert_eq!(server.ask("DELETE", &stream("a"), &[], "").status, 204);
+    assert_eq!(server.append("b", &"x".repeat(1100)).status, 204);
+}
+
+#[test]
+fn what_is_known_of_a_stream_is_bounded_and_so_is_that_of_all_streams() {
+    let server = start(&[
+        ("max-name-bytes", "40"),
+        ("max-metadata-bytes", "100"),
+        ("max-table-bytes", "64KiB"),
+    ]);
+    assert_eq!(server.ask("PUT", &stream(&"n".repeat(41)), &[TEXT], "").status, 414);
+    let long = format!("text/plain; note={}", "x".repeat(100));
+    let refused = server.ask("PUT", &stream("a"), &[("Content-Type", &long)], "");
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (413, Some("TOO_LARGE")));
+    let mut client = server.client();
+    let made = (0..2000).take_while(|number| {
+        let answer = client.ask("PUT", &stream(&format!("s{number}")), &[TEXT], "");
+        assert!(matches!(answer.status, 201 | 507), "{answer:?}");
+        answer.status == 201
+    });
+    let made = made.count();
+    assert!((50..1000).contains(&made), "{made}");
+    assert_eq!(server.ask("DELETE", &stream("s0"), &[], "").status, 204);
+    server.make("again");
 }

@@ -1,4 +1,5 @@
 use highwater_log::ids::Offset;
+use highwater_log::request::End;
 use highwater_streams::offset::Place;
 use highwater_streams::service::{Append, Create, Taken};
 
@@ -157,4 +158,29 @@ fn the_limit_is_on_what_is_stored() {
     assert_eq!(code(store.post("a", &append(JSON, &body))), "TOO_LARGE");
     let request = Create { ..create(JSON, &body) };
     assert_eq!(code(store.put("b", &request)), "TOO_LARGE");
+}
+
+/// Point 4.
+#[test]
+fn what_waits_for_the_disk_makes_an_append_busy_and_what_is_full_stays_so() {
+    let store = Store::with_options(138, |options| options.max_stream_bytes = 300 << 10);
+    store.put("a", &create(TEXT, "")).unwrap();
+    let body = "x".repeat(8 << 10);
+    let request = append(TEXT, &body);
+    let staged = highwater_log::request::Append {
+        name: "a",
+        payload: body.as_bytes(),
+        end: End::Open,
+        content_type: None,
+        producer: None,
+        sequence: None,
+    };
+    let tickets: Vec<_> = std::iter::from_fn(|| store.log.append(&staged).ok()).collect();
+    let refused = store.attempt(store.streams.append(&path("a"), &request)).unwrap();
+    assert_eq!(code(refused), "BUSY");
+    drop(tickets);
+    while store.log.step() {}
+    store.post("a", &request).expect("it has passed by itself");
+    while store.post("a", &request).is_ok() {}
+    assert_eq!(code(store.post("a", &request)), "FULL");
 }

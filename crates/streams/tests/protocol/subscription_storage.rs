@@ -157,7 +157,7 @@ fn a_change_that_finds_no_room_changes_nothing() {
         let std::task::Poll::Ready(answer) = ack.as_mut().poll(&mut context) else {
             panic!("there is no room");
         };
-        assert_eq!(refusal(answer), "FULL");
+        assert_eq!(refusal(answer), "BUSY");
     }
     assert_eq!(subs.get("p")["streams"][0]["acked_offset"], offset(0));
     drop(waiting);

@@ -63,6 +63,14 @@ impl Store {
         Self::open(disk, SimClock::new(), (options, Driver::Caller), limits)
     }
 
+    /// A store with settings of its own.
+    pub fn with_options(seed: u64, change: impl FnOnce(&mut Options)) -> Self {
+        let Self { mut options, limits, .. } = Self::new(seed);
+        change(&mut options);
+        let disk = SimDisk::new(SimOptions::seeded(seed));
+        Self::open(disk, SimClock::new(), (options, Driver::Caller), limits)
+    }
+
     /// A store whose log commits by itself.
     pub fn threaded(seed: u64) -> Self {
         let disk = SimDisk::new(SimOptions::seeded(seed));

@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use highwater_log::Log;
-use highwater_log::error::{LogError, LogResult};
+use highwater_log::error::LogResult;
 use highwater_log::request::{Config, Create, End};
 
 use super::lines::{Gone, Orders, Report, Reporter};
@@ -77,7 +77,7 @@ fn make_shared(log: &Log, reporter: &Reporter) -> Result<bool, Gone> {
                 // Once readers see it, it is as durable as it will be.
                 Ok(()) if log.info(&name).is_some() => break,
                 Ok(()) => pause(),
-                Err(LogError::Full(_)) => {
+                Err(error) if error.is_lack_of_room() => {
                     if tries.is_multiple_of(64) {
                         for worker in 0..super::plan::WORKERS {
                             reporter.say(&Report::Full { worker, number: 0 })?;

@@ -147,7 +147,7 @@ impl<'a> Worker<'a> {
                     self.pending.push_back(Pending { numbered, answer, tail });
                     break;
                 }
-                Err(Stop::Log(LogError::Full(_))) => {
+                Err(Stop::Log(error)) if error.is_lack_of_room() => {
                     // Nobody commits what waits for its barrier here but this thread.
                     self.settle()?;
                     self.on_full(numbered.number, tries)?;
@@ -324,7 +324,7 @@ impl<'a> Worker<'a> {
         let deleted = self.log.delete(&name).and_then(Ticket::wait);
         match deleted {
             Ok(()) => self.reporter.say(&Report::Dropped { name })?,
-            Err(LogError::Full(_)) => {
+            Err(error) if error.is_lack_of_room() => {
                 self.reporter.say(&Report::Kept { name: name.clone() })?;
                 self.spares.push_front(name);
             }

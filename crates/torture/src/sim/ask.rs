@@ -239,7 +239,7 @@ impl Life<'_> {
                 let most_staged = self.run.setup.options.max_staged_bytes;
                 let may_be_full = usage.relief_bytes < DELETE_ROOM
                     || usage.staged_bytes + DELETE_ROOM > most_staged;
-                if matches!(error, LogError::Full(_)) && !may_be_full {
+                if error.is_lack_of_room() && !may_be_full {
                     let what = format!("a delete is refused with room for it: {error}; {usage:?}");
                     return Err(Violation::new("I5", what));
                 }

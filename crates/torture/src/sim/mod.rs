@@ -294,7 +294,7 @@ impl Run {
 /// Whether an error says that there is no room.
 fn is_full(error: &LogError) -> bool {
     match error {
-        LogError::Full(_) => true,
+        LogError::Full(_) | LogError::Busy(_) => true,
         LogError::Disk(error) | LogError::Open(OpenError::Disk(error)) => {
             error.kind == highwater_disk::ErrorKind::Full
         }
