@@ -37,6 +37,8 @@ pub(crate) enum Step {
     Build,
     /// Tests and doc tests.
     Test,
+    /// What is built on request only: lints and tests.
+    Features,
     /// Models of threads, in every order.
     Loom,
     /// Documentation, with its links.

@@ -2,9 +2,9 @@
 //!
 //! `settings` is all that can be set. `server` opens the log, listens and ends; `net` has the
 //! connections and their limits; `access` who may do what, `rate` how often; `http` takes requests
-//! apart and puts answers together; `webhook` drives subscriptions; `metrics` counts. What the
-//! protocol means is not decided here but in `highwater-streams`. Flags and the environment are the
-//! program's.
+//! apart and puts answers together; `webhook` drives subscriptions; `metrics` counts; `traces`,
+//! where it is built in, sends a span for each request to a collector. What the protocol means is
+//! not decided here but in `highwater-streams`. Flags and the environment are the program's.
 
 mod access;
 mod app;
@@ -15,8 +15,12 @@ mod net;
 mod rate;
 mod server;
 pub mod settings;
+#[cfg(feature = "otlp")]
+mod traces;
 mod webhook;
 
 pub use access::tokens::token_hash;
 pub use error::ServeError;
 pub use server::Server;
+#[cfg(feature = "otlp")]
+pub use traces::Traces;

@@ -23,6 +23,7 @@ pub(super) fn run(step: Step, workspace: &Workspace) -> Result<StepReport> {
         Step::Layers => Ok(StepReport::from_findings(layers::check(&workspace.metadata))),
         Step::Build => cargo(&["build", "--release", "--locked", "--package", "highwater"]),
         Step::Test => cargo_test::run(workspace),
+        Step::Features => features(workspace),
         Step::Loom => loom::run(workspace),
         Step::Docs => {
             let mut command = workspace.cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
@@ -34,6 +35,22 @@ pub(super) fn run(step: Step, workspace: &Workspace) -> Result<StepReport> {
         Step::Browser => check_pages(workspace),
         Step::Deny => deny(workspace),
     }
+}
+
+/// Lints and tests what the default build leaves out: spans for a collector.
+fn features(workspace: &Workspace) -> Result<StepReport> {
+    let lints = "clippy -p highwater-server -p highwater --features highwater/otlp --all-targets \
+                 --locked -- -D warnings";
+    let of_server = "test -p highwater-server --features otlp --lib --locked -- trace";
+    let of_program = "test -p highwater --features otlp --test proof --locked -- otlp";
+    for command in [lints, of_server, of_program] {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let report = succeeds(&mut workspace.cargo(&words))?;
+        if report.verdict == Verdict::Failed {
+            return Ok(report);
+        }
+    }
+    Ok(StepReport::passed())
 }
 
 /// Runs a command whose exit code is the verdict; what it prints goes to the terminal.

@@ -22,6 +22,8 @@ mod engine;
 mod environment;
 mod faults;
 mod image;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod presets;
 mod profile;
 mod program;

@@ -73,6 +73,18 @@ impl Serving {
     }
 }
 
+#[cfg(feature = "otlp")]
+impl Serving {
+    /// Ends it in order, and gives what it has written to its log.
+    pub(crate) fn end_and_read(mut self, name: &str) -> String {
+        self.signal(name);
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        said
+    }
+}
+
 impl Drop for Serving {
     fn drop(&mut self) {
         // One that has ended cannot be killed.

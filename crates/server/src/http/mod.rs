@@ -18,6 +18,8 @@ pub(crate) mod read;
 pub(crate) mod reply;
 pub(crate) mod route;
 pub(crate) mod sse;
+#[cfg(feature = "otlp")]
+pub(crate) mod trace;
 pub(crate) mod write;
 
 use std::convert::Infallible;
@@ -86,6 +88,8 @@ impl Connection {
         let flight = self.watch.request(request.version());
         let request_number = self.requests.fetch_add(1, Ordering::Relaxed);
         let (parts, body) = request.into_parts();
+        #[cfg(feature = "otlp")]
+        let span = trace::begin(&parts, &self.app.mount, &self.app.settings.stream_root);
         let mut operation = Operation::Other;
         let answer = self.dispatch(&parts, body, &mut operation).await;
         let mut response = answer.unwrap_or_else(|failure| {
@@ -103,6 +107,8 @@ impl Connection {
         if let Some((id, _)) = brought_id(&parts) {
             headers.insert(names::REQUEST_ID, id.clone());
         }
+        #[cfg(feature = "otlp")]
+        trace::end(&span, response.status(), || self.request_id(&parts, request_number));
         let took = started.elapsed();
         self.app.metrics.answered(operation, response.status(), took);
         tracing::debug!(

@@ -64,6 +64,10 @@ impl Settings {
         if !self.stream_root.starts_with('/') || self.stream_root.contains(['?', '#', '%']) {
             return refuse("stream-root: a path that begins with / and needs no escapes");
         }
+        #[cfg(feature = "otlp")]
+        if self.otlp_endpoint.as_ref().is_some_and(|url| !url.starts_with("http://")) {
+            return refuse("otlp-endpoint: a URL that begins with http://; TLS is a collector's");
+        }
         self.log_options().check().map_err(|error| SettingsError::Refused(error.to_string()))
     }
 

@@ -106,23 +106,25 @@ pub const REMOVED: [Removed; 1] = [Removed {
 macro_rules! settings {
     ($( $group:literal { $(
         $(#[doc = $doc:literal])+
+        $(#[cfg($cfg:meta)])?
         $field:ident ($name:literal, $unit:literal): $type:ty = $default:expr;
     )+ } )+) => {
         /// Every setting, with its value.
         #[derive(Debug, Clone, PartialEq)]
         pub struct Settings { $( $(
             $(#[doc = $doc])+
+            $(#[cfg($cfg)])?
             pub $field: $type,
         )+ )+ }
 
         impl Default for Settings {
             fn default() -> Self {
-                Self { $( $( $field: $default, )+ )+ }
+                Self { $( $( $(#[cfg($cfg)])? $field: $default, )+ )+ }
             }
         }
 
         /// Every setting, in the order of the documentation.
-        pub static KEYS: &[Key] = &[ $( $( Key {
+        pub static KEYS: &[Key] = &[ $( $( $(#[cfg($cfg)])? Key {
             name: $name,
             unit: $unit,
             help: concat!($($doc),+),
@@ -300,6 +302,10 @@ settings! {
         log("log", "FILTER"): String = "info".to_owned();
         /// How: text or json, a line each.
         log_format("log-format", "text|json"): LogFormat = LogFormat::Text;
+        /// Collector that gets a span for each request, by OTLP over plain HTTP, as in
+        /// `http://127.0.0.1:4318`: it takes them below that at /v1/traces.
+        #[cfg(feature = "otlp")]
+        otlp_endpoint("otlp-endpoint", "URL"): Option<String> = None;
     }
 }
 

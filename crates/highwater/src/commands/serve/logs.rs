@@ -2,15 +2,22 @@
 //! or not at all, costs lines and not requests.
 
 use anyhow::{Context, Result};
+#[cfg(feature = "otlp")]
+use highwater_server::Traces;
 use highwater_server::settings::{LogFormat, Settings};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 /// Lines that wait to be written, at most; what comes then is left out.
 const MOST_LINES: usize = 10_000;
 
 /// The log; its last lines are written when this is dropped.
 pub struct Logs {
+    // First: it may have something to say at the end.
+    #[cfg(feature = "otlp")]
+    _traces: Option<Traces>,
     _guard: WorkerGuard,
     left_out: ErrorCounter,
 }
@@ -22,7 +29,7 @@ impl Logs {
     }
 }
 
-/// Begins to write log lines as the settings say.
+/// Begins to write log lines, and to send spans, as the settings say.
 pub fn start(settings: &Settings) -> Result<Logs> {
     let filter = EnvFilter::try_new(&settings.log).with_context(|| {
         format!("log={:?} is not a level or a list of module=level", settings.log)
@@ -32,12 +39,22 @@ pub fn start(settings: &Settings) -> Result<Logs> {
         .buffered_lines_limit(MOST_LINES)
         .thread_name("log-lines")
         .finish(std::io::stderr());
-    let logs = Logs { _guard: guard, left_out: writer.error_counter() };
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
-    let started = match settings.log_format {
-        LogFormat::Text => lines.with_ansi(false).try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    let left_out = writer.error_counter();
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(false);
+    let lines = match settings.log_format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    started.map_err(|error| anyhow::anyhow!("cannot write a log: {error}"))?;
-    Ok(logs)
+    let all = tracing_subscriber::registry().with(lines.with_filter(filter));
+    #[cfg(feature = "otlp")]
+    let traces = Traces::start(settings)?;
+    #[cfg(feature = "otlp")]
+    let all = all.with(traces.as_ref().map(Traces::layer));
+    all.try_init().context("cannot write a log")?;
+    Ok(Logs {
+        #[cfg(feature = "otlp")]
+        _traces: traces,
+        _guard: guard,
+        left_out,
+    })
 }
