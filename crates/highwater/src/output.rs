@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use highwater_report::data::{GroupKind, RunData};
@@ -12,6 +14,9 @@ use highwater_report::results::{
 use highwater_report::table;
 use highwater_stats::units;
 
+/// How long a line waits for its reader.
+const MOMENT: Duration = Duration::from_secs(1);
+
 /// Writes to standard output; a reader that has gone is no error.
 pub fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
@@ -21,9 +26,23 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Writes a line to standard error. Where nobody reads it any more, the run goes on all the same.
+/// Writes a line to standard error. Where nobody reads it, or not any more, the run goes on all the
+/// same, after a moment.
 pub fn say(line: &str) {
-    drop(writeln!(io::stderr().lock(), "{line}"));
+    let line = format!("{line}\n");
+    // Written or not: there is nobody else to tell.
+    within_a_moment(move || drop(io::stderr().lock().write_all(line.as_bytes())));
+}
+
+/// Does something that may wait for a reader for ever, and waits for it no longer than a moment.
+pub fn within_a_moment<T: Send + 'static>(write: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, done) = channel();
+    let body = move || {
+        // Nobody may wait any more.
+        sender.send(write()).ok();
+    };
+    std::thread::Builder::new().name("output".to_owned()).spawn(body).ok()?;
+    done.recv_timeout(MOMENT).ok()
 }
 
 /// Results as JSON for machines.

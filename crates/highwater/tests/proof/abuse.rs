@@ -3,9 +3,10 @@
 #![expect(clippy::unwrap_used, clippy::format_collect, reason = "tests may")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 
-use crate::program::temporary;
+use crate::program::{PROGRAM, temporary};
 use crate::serve::{Serving, serve};
 
 /// Clients that ask and never read.
@@ -157,4 +158,45 @@ fn a_log_that_nobody_reads_stops_no_request() {
             answers += usize::from(line.contains("HTTP/1.1 404"));
         }
     }
+    assert_eq!(server.end("-TERM"), Some(0), "nor does it keep the server from ending");
+}
+
+#[test]
+fn a_server_that_nobody_listens_to_starts_serves_and_ends() {
+    let folder = temporary();
+    // Both are pipes that are full already.
+    let full = || {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(&[b'.'; 64 << 10]).unwrap();
+        (reader, writer)
+    };
+    let ((_out, to_out), (_err, to_err)) = (full(), full());
+    let port = free_port();
+    let mut command = Command::new(PROGRAM);
+    command.arg("serve").arg(format!("--listen=127.0.0.1:{port}"));
+    command.arg("--data-dir").arg(folder.path().join("data"));
+    // A warning has to be written before anything else.
+    command.env("HIGHWATER_UNKNOWN", "1").stdout(to_out).stderr(to_err);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut answer = String::new();
+    while !answer.starts_with("HTTP/1.1 404") {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended");
+        let Ok(mut client) = TcpStream::connect(("127.0.0.1", port)) else {
+            std::thread::yield_now();
+            continue;
+        };
+        let request = "GET /v1/stream/none HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+        client.write_all(request.as_bytes()).unwrap();
+        answer.clear();
+        client.read_to_string(&mut answer).unwrap();
+    }
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// A port that nobody had a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

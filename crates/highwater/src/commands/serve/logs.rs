@@ -1,11 +1,14 @@
 //! Log lines of the server, to standard error, by a thread of their own: whoever reads them slowly,
 //! or not at all, costs lines and not requests.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::Write as _;
+
 use anyhow::{Context, Result};
 #[cfg(feature = "otlp")]
 use highwater_server::Traces;
 use highwater_server::settings::{LogFormat, Settings};
-use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
@@ -29,6 +32,20 @@ impl Logs {
     }
 }
 
+/// Has panics written as log lines are: the system's own way waits for whoever reads them, in the
+/// thread that panicked.
+fn log_panics(lines: NonBlocking) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let trace = Backtrace::capture();
+        let trace = match trace.status() {
+            BacktraceStatus::Captured => format!("\n{trace}"),
+            _ => String::new(),
+        };
+        // What finds no room is left out, as other lines are.
+        lines.clone().write_all(format!("{panic}{trace}\n").as_bytes()).ok();
+    }));
+}
+
 /// Begins to write log lines, and to send spans, as the settings say.
 pub fn start(settings: &Settings) -> Result<Logs> {
     let filter = EnvFilter::try_new(&settings.log).with_context(|| {
@@ -40,6 +57,7 @@ pub fn start(settings: &Settings) -> Result<Logs> {
         .thread_name("log-lines")
         .finish(std::io::stderr());
     let left_out = writer.error_counter();
+    log_panics(writer.clone());
     let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(false);
     let lines = match settings.log_format {
         LogFormat::Text => lines.boxed(),

@@ -40,7 +40,9 @@ pub fn run(args: &ServeArgs) -> Result<Ending> {
     // Before the server starts: a signal that comes meanwhile must not be lost.
     let signals = signals()?;
     let server = Server::start(merged.settings)?;
-    output::print(&announce::started(&server))?;
+    let started = announce::started(&server);
+    // Where nobody reads it, the server serves all the same.
+    output::within_a_moment(move || output::print(&started)).transpose()?;
     let ending = attend(&server, &signals);
     server.stop();
     if logs.left_out() > 0 {
