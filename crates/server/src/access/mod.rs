@@ -34,6 +34,11 @@ impl Caller {
     pub fn may(&self, action: Action, path: &str) -> bool {
         self.scopes.iter().any(|scope| scope.allows(action, path))
     }
+
+    /// Whether an action on every stream whose name begins so is allowed.
+    pub fn may_all(&self, action: Action, prefix: &str) -> bool {
+        self.scopes.iter().any(|scope| scope.allows_all(action, prefix))
+    }
 }
 
 /// Who a request comes from.
@@ -62,10 +67,22 @@ impl Who {
     /// # Errors
     /// Why not.
     pub fn may(&self, action: Action, path: &str) -> Result<(), Refusal> {
+        self.check(action, |caller| caller.may(action, path))
+    }
+
+    /// Whether the action is allowed on every stream whose name begins so.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_all(&self, action: Action, prefix: &str) -> Result<(), Refusal> {
+        self.check(action, |caller| caller.may_all(action, prefix))
+    }
+
+    fn check(&self, action: Action, may: impl FnOnce(&Caller) -> bool) -> Result<(), Refusal> {
         match self {
             Self::Anybody => Ok(()),
             Self::Nobody => Err(Refusal::Unknown),
-            Self::Known(caller) if caller.may(action, path) => Ok(()),
+            Self::Known(caller) if may(caller) => Ok(()),
             Self::Known(_) => Err(Refusal::Forbidden(action)),
         }
     }

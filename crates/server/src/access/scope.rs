@@ -1,11 +1,14 @@
 //! What a caller may do: actions on paths.
 //!
 //! A scope is `ACTIONS` or `ACTIONS:PATTERN`. Actions are `read`, `append`, `create`, `delete` and
-//! `admin` (all of them, and what only admins may), joined by `+`. In a pattern `*` is one segment
-//! and `**` any number of them; without a pattern a scope is for every stream. Control paths
-//! (`__ds/..`) match only patterns that spell their first segment out.
+//! `admin` (all of them, and what only admins may), joined by `+`. In a pattern `*` is any text
+//! within one segment and `**` any number of segments, as in those of subscriptions; without a
+//! pattern a scope is for every stream. Control paths (`__ds/..`) match only patterns that spell
+//! their first segment out.
 
 use std::fmt;
+
+use highwater_streams::subscriptions::glob::Glob;
 
 /// What is done to a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +44,7 @@ impl fmt::Display for Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scope {
     actions: Vec<Action>,
-    pattern: Vec<String>,
+    pattern: Glob,
 }
 
 impl Scope {
@@ -57,44 +60,36 @@ impl Scope {
         }
         let is_sound = pattern.iter().all(|segment| !segment.is_empty());
         let actions = actions.filter(|_| is_sound)?;
-        Some(Self { actions, pattern })
+        Some(Self { actions, pattern: Glob::of(pattern) })
     }
 
     /// Whether it allows the action on the path.
     pub fn allows(&self, action: Action, path: &str) -> bool {
-        let has_action = self.actions.iter().any(|own| *own == action || *own == Action::Admin);
-        has_action && self.covers(path)
+        self.has(action) && self.covers(path)
+    }
+
+    /// Whether it allows the action on every stream whose name begins so.
+    pub fn allows_all(&self, action: Action, prefix: &str) -> bool {
+        // The last segment may go on as it likes.
+        let mut whole: Vec<&str> = prefix.split('/').collect();
+        whole.pop();
+        self.has(action) && self.pattern.covers_below(&whole)
+    }
+
+    fn has(&self, action: Action) -> bool {
+        self.actions.iter().any(|own| *own == action || *own == Action::Admin)
     }
 
     fn covers(&self, path: &str) -> bool {
         let segments: Vec<&str> = path.split('/').collect();
         let is_control = segments.first() == Some(&crate::http::route::CONTROL);
-        let spells_it_out = self.pattern.first().map(String::as_str) == segments.first().copied();
+        let spells_it_out = self.pattern.first() == segments.first().copied();
         let is_admin = self.actions.contains(&Action::Admin);
         if is_control && !spells_it_out && !is_admin {
             return false;
         }
-        matches(&self.pattern, &segments)
+        self.pattern.covers(&segments)
     }
-}
-
-/// Whether the pattern's segments match the path's. The cost is their product at most.
-fn matches(pattern: &[String], path: &[&str]) -> bool {
-    // reached[n]: the pattern so far matches the first n segments.
-    let mut reached = vec![false; path.len() + 1];
-    reached[0] = true;
-    for part in pattern {
-        let mut next = vec![false; path.len() + 1];
-        for at in 0..=path.len() {
-            if part == "**" {
-                next[at] = reached[at] || (at > 0 && next[at - 1]);
-            } else if at > 0 && (part == "*" || part == path[at - 1]) {
-                next[at] = reached[at - 1];
-            }
-        }
-        reached = next;
-    }
-    reached[path.len()]
 }
 
 #[cfg(test)]
@@ -119,7 +114,8 @@ mod tests {
             ("**/log", "a/b/log", true),
             ("**/log", "a/b/log/c", false),
             ("a/**/b/*", "a/b/b/c", true),
-            ("ev*", "events", false),
+            ("ev*", "events", true),
+            ("ev*", "events/a", false),
         ] {
             let scope = format!("read:{pattern}");
             assert_eq!(allows(&scope, Action::Read, path), matches, "{scope} {path}");
@@ -153,9 +149,17 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_many_stars_costs_little() {
-        let pattern = vec!["**/a"; 40].join("/");
-        let path = vec!["a"; 60].join("/") + "/b";
-        assert!(!allows(&format!("read:{pattern}"), Action::Read, &path));
+    fn a_list_needs_a_scope_for_every_name_that_may_be_in_it() {
+        let lists = |scope: &str, prefix| {
+            let scope = Scope::parse(scope).unwrap();
+            scope.allows_all(Action::Admin, prefix)
+        };
+        for prefix in ["", "a", "a/", "a/b/c"] {
+            assert!(lists("admin", prefix), "{prefix}");
+            assert!(!lists("admin:*", prefix) && !lists("read", prefix), "{prefix}");
+        }
+        assert!(lists("admin:events/**", "events/") && lists("admin:events/", "events/a/b"));
+        assert!(!lists("admin:events/**", "events"), "eventsx begins so, too");
+        assert!(!lists("admin:events/*", "events/"), "events/a/b begins so, too");
     }
 }

@@ -119,8 +119,7 @@ impl Asked<'_> {
                 _ => {}
             }
         }
-        let covered = if prefix.is_empty() { "**" } else { &prefix };
-        self.who.may(Action::Admin, covered)?;
+        self.who.may_all(Action::Admin, &prefix)?;
         let paths = self.app.streams.list(&prefix, after.as_deref(), limit);
         let names: Vec<&str> = paths.iter().map(StreamPath::as_str).collect();
         let next = names.last().filter(|_| names.len() == limit);

@@ -1,4 +1,5 @@
-//! Patterns over stream names: `*` is anything within one segment, `**` is any number of segments.
+//! Patterns over stream names, for subscriptions and for who may do what: `*` is any text within
+//! one segment, `**` is any number of segments.
 
 use crate::error::Problem;
 use crate::path::{RESERVED, StreamPath};
@@ -30,9 +31,30 @@ impl Glob {
         }
     }
 
+    /// Takes segments as they are: they may be reserved.
+    pub fn of(segments: Vec<String>) -> Self {
+        Self { segments }
+    }
+
+    /// Gives its first segment.
+    pub fn first(&self) -> Option<&str> {
+        self.segments.first().map(String::as_str)
+    }
+
     /// Whether a stream's name matches.
     pub fn matches(&self, path: &StreamPath) -> bool {
         let names: Vec<&str> = path.segments().collect();
+        self.covers(&names)
+    }
+
+    /// Whether every name matches that begins with these segments, however it goes on.
+    pub fn covers_below(&self, names: &[&str]) -> bool {
+        // What the last segment has taken in, it takes in with more behind it.
+        self.segments.last().is_some_and(|last| last == DEEP) && self.covers(names)
+    }
+
+    /// Whether a name of these segments matches. The cost is the product of both lengths at most.
+    pub fn covers(&self, names: &[&str]) -> bool {
         let (mut at, mut name) = (0, 0);
         // Where the last `**` stands, and the first name it has not taken.
         let mut deep: Option<(usize, usize)> = None;
@@ -123,6 +145,14 @@ mod tests {
         assert_eq!(Glob::parse("a*/b").unwrap().prefix(), "");
     }
 
+    #[test]
+    fn a_pattern_of_many_stars_costs_little() {
+        let deep = Glob::parse(&vec!["**/a"; 40].join("/")).unwrap();
+        assert!(!deep.covers(&[&["a"; 60][..], &["b"]].concat()));
+        let wide = Glob::parse(&"*a".repeat(40)).unwrap();
+        assert!(!wide.covers(&[&("a".repeat(4000) + "b")]));
+    }
+
     /// A plain, slow way to say the same.
     fn slowly(pattern: &[&str], name: &[&str]) -> bool {
         match (pattern.split_first(), name.split_first()) {
@@ -148,6 +178,18 @@ mod tests {
             let names: Vec<&str> = name.iter().map(String::as_str).collect();
             let is_match = matches(&pattern.join("/"), &name.join("/"));
             prop_assert_eq!(is_match, slowly(&patterns, &names));
+        }
+
+        #[test]
+        fn what_is_covered_below_a_name_matches_however_it_goes_on(
+            pattern in prop::collection::vec("a|b|\\*|\\*\\*", 1..5),
+            name in prop::collection::vec("a|b", 0..4),
+            more in prop::collection::vec("a|b", 0..4),
+        ) {
+            let glob = Glob::of(pattern);
+            let names: Vec<&str> = name.iter().map(String::as_str).collect();
+            let all: Vec<&str> = name.iter().chain(&more).map(String::as_str).collect();
+            prop_assert!(!glob.covers_below(&names) || glob.covers(&all));
         }
 
         /// Point 49.
