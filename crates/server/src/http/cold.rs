@@ -2,11 +2,16 @@
 //! behalf of one of its connections while the others wait for the worker. How many threads there
 //! are is a bound; beyond it reads queue.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use highwater_streams::error::{Outcome, Problem};
 use highwater_streams::live::Follower;
 use highwater_streams::offset::Place;
 use highwater_streams::path::StreamPath;
-use highwater_streams::service::{Chunk, Streams};
+use highwater_streams::service::{Chunk, Create, Created, Streams};
+use highwater_streams::subscriptions::Subscriptions;
+use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Threads of each worker that read from the disk.
@@ -21,6 +26,26 @@ pub(super) async fn read(streams: &Streams, path: &StreamPath, place: Place) -> 
     done(spawn_blocking(move || streams.read(&path, place))).await
 }
 
+/// Makes a stream: where a fork begins in another may have to be looked for.
+pub(super) async fn create(
+    streams: &Streams,
+    path: &StreamPath,
+    request: Create<'_>,
+    body: &Bytes,
+) -> Outcome<Created> {
+    if !request.fork.as_ref().is_some_and(|from| streams.is_fork_cold(from)) {
+        return streams.create(path, &request).await;
+    }
+    let Create { content_type, lifetime, end, fork, .. } = request;
+    let (streams, path, body) = (streams.clone(), path.clone(), body.clone());
+    let runtime = Handle::current();
+    done(spawn_blocking(move || {
+        let request = Create { content_type, lifetime, end, body: &body, fork };
+        runtime.block_on(streams.create(&path, &request))
+    }))
+    .await
+}
+
 /// Begins to follow a stream: a message's start may have to be looked for.
 pub(super) async fn follow(
     streams: &Streams,
@@ -33,6 +58,12 @@ pub(super) async fn follow(
     }
     let (streams, path) = (streams.clone(), path.clone());
     done(spawn_blocking(move || follow(&streams, &path))).await
+}
+
+/// Reads subscriptions again that could not be written.
+pub(crate) async fn refresh(subscriptions: &Arc<Subscriptions>) -> Outcome<()> {
+    let subscriptions = Arc::clone(subscriptions);
+    done(spawn_blocking(move || subscriptions.refresh())).await
 }
 
 /// Does something with a follower that may read from the disk; gives it back with the result.

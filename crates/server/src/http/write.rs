@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 
 use super::failure::{offset, text};
 use super::reply::Reply;
-use super::{Answer, Asked, body, fields, names};
+use super::{Answer, Asked, body, cold, fields, names};
 use crate::access::scope::Action;
 
 /// Whether an append brings any.
@@ -41,7 +41,7 @@ impl Asked<'_> {
         let content_type = content_type(headers)?;
         let body = body::collect(self.app, headers, body).await?;
         let create = Create { content_type, lifetime, end, body: &body.bytes, fork };
-        let created = self.app.streams.create(path, &create).await?;
+        let created = cold::create(&self.app.streams, path, create, &body.bytes).await?;
         Ok(self.created(path, &created))
     }
 

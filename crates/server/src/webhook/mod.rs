@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use self::sender::Sender;
 use crate::app::App;
+use crate::http::cold;
 
 /// How long to wait after a turn that failed.
 const BREATHER: Duration = Duration::from_secs(1);
@@ -24,6 +25,11 @@ pub(crate) async fn drive(app: Arc<App>) {
     let slots = Arc::new(Semaphore::new(app.settings.webhook_deliveries.get().max(1)));
     let sending = TaskTracker::new();
     while !app.stopping.is_cancelled() {
+        if app.subscriptions.has_stale()
+            && let Err(problem) = cold::refresh(&app.subscriptions).await
+        {
+            tracing::error!(%problem, "a subscription cannot be read again");
+        }
         match app.subscriptions.turn().await {
             Ok(webhooks) => {
                 for webhook in webhooks {

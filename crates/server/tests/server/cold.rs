@@ -92,3 +92,26 @@ fn whoever_appends_reads_it_back_although_it_is_acknowledged_before_its_barrier(
     let server = crate::support::start_in(folder, &[]);
     assert!(server.ask("GET", &stream("a"), &[], "").text().ends_with("at the end"));
 }
+
+/// Points 42 and 43.
+#[test]
+fn a_fork_begins_among_messages_at_home() {
+    let server = with_a_stream_at_home("application/json", r#"[{"at":"home"},2,3]"#);
+    let source = stream("a");
+    let fork = |name: &str, offset: &str, sub_offset: &str, body: &str| {
+        let headers = [
+            ("Content-Type", "application/json"),
+            ("Stream-Forked-From", source.as_str()),
+            ("Stream-Fork-Offset", offset),
+            ("Stream-Fork-Sub-Offset", sub_offset),
+        ];
+        server.ask("PUT", &stream(name), &headers, body).status
+    };
+    let first = "0000000000000000_0000000000000000";
+    assert_eq!(fork("b", first, "2", r#"["own"]"#), 201);
+    let read = server.ask("GET", &stream("b"), &[], "").text().replace('\n', "");
+    assert_eq!(read, r#"[{"at":"home"},2,"own"]"#);
+    assert_eq!(fork("b", first, "2", "[]"), 200, "the same again");
+    assert_eq!(fork("c", first, "4", "[]"), 400);
+    assert_eq!(fork("c", "0000000000000000_0000000000000003", "0", "[]"), 400, "inside");
+}

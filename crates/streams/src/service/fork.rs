@@ -11,6 +11,7 @@ use crate::content::{ContentType, Kind};
 use crate::error::{Outcome, Problem};
 use crate::fields::{ForkFrom, Lifetime};
 use crate::json;
+use crate::offset::Place;
 use crate::path::StreamPath;
 
 impl Streams {
@@ -79,10 +80,19 @@ impl Streams {
         Err(Problem::SourceNotFound)
     }
 
+    /// Says whether finding the place where a fork begins would read from the disk.
+    pub fn is_fork_cold(&self, from: &ForkFrom) -> bool {
+        let Some(offset) = from.offset else { return false };
+        let holds_messages =
+            || matches!(self.find(&from.source), Ok(Some(view)) if view.kind() == Kind::Json);
+        self.is_cold(&from.source, Place::At(offset)) && holds_messages()
+    }
+
     /// Finds the place in the source where a fork begins.
     fn fork_point(&self, path: &StreamPath, source: &View, from: &ForkFrom) -> Outcome<Offset> {
         let tail = source.tail;
-        let anchor = from.offset.unwrap_or(tail);
+        // Nothing ends in the middle there.
+        let Some(anchor) = from.offset else { return Ok(tail) };
         if anchor > tail {
             return Err(Problem::ForkBeyondTail { tail });
         }

@@ -4,7 +4,7 @@
 //! a request asks. Every change is durable before anybody is told of it. A subscription's lock is
 //! held for decisions and staging, never while something is waited for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
@@ -20,6 +20,9 @@ use super::url_policy::UrlPolicy;
 use crate::error::{Outcome, Problem};
 use crate::path::StreamPath;
 use crate::service::{Expected, Observer, Streams};
+
+/// How long a subscription that cannot be read again yet is left alone, milliseconds.
+const REFRESH_MS: u64 = 50;
 
 /// Bounds of what clients can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub(super) struct Inner {
     pub entries: BTreeMap<String, Arc<Entry>>,
     /// When which subscription is to be looked at, milliseconds since 1970.
     pub due: BTreeMap<String, u64>,
+    /// Those that are not as they are kept.
+    pub stale: BTreeSet<String>,
 }
 
 /// What appends ring: apart from the rest, so that they wait for nothing.
@@ -87,6 +92,8 @@ pub(super) struct Held {
     pub subscription: Subscription,
     pub journal: Journal,
     pub is_deleted: bool,
+    /// What has changed could not be written: it has to be read again before it counts.
+    pub is_stale: bool,
     /// Links that there were when all of them were last looked at.
     pub links_then: usize,
 }
@@ -172,9 +179,7 @@ impl Subscriptions {
     ) -> Result<(T, Option<Staged>), Refusal> {
         let mut turn = self.new_turn();
         let mut held = entry.lock();
-        if held.is_deleted {
-            return Err(Refusal::NotFound);
-        }
+        held.check()?;
         let Held { subscription, journal, .. } = &mut *held;
         let answer = decide(entry, subscription, &mut turn)?;
         let mut staged = None;
@@ -183,8 +188,10 @@ impl Subscriptions {
                 Ok(ticket) => staged = ticket,
                 Err(problem) => {
                     // What is not written has not happened.
-                    *subscription = journal.reload(&self.streams.log)?;
-                    self.observe_all(entry, &mut held);
+                    held.is_stale = true;
+                    drop(held);
+                    self.lock().stale.insert(id.to_owned());
+                    self.look_again(id.to_owned(), 0);
                     return Err(problem.into());
                 }
             }
@@ -208,6 +215,42 @@ impl Subscriptions {
             self.bell().notes.hasten();
         }
         self.settle();
+    }
+
+    /// Whether a subscription could not be written, and is to be read again.
+    pub fn has_stale(&self) -> bool {
+        !self.lock().stale.is_empty()
+    }
+
+    /// Reads those subscriptions again that could not be written: from the disk, perhaps. Until
+    /// then they are busy. One that cannot be read now is due again a little later.
+    ///
+    /// # Errors
+    /// The last one's that cannot be read.
+    pub fn refresh(&self) -> Outcome<()> {
+        let stale = std::mem::take(&mut self.lock().stale);
+        let mut outcome = Ok(());
+        for id in stale {
+            let Ok(entry) = self.entry(&id) else { continue };
+            let kept = entry.lock().journal.kept();
+            match kept.read(&self.streams.log) {
+                Ok(Some(subscription)) => {
+                    let mut held = entry.lock();
+                    held.subscription = subscription;
+                    held.is_stale = false;
+                    self.observe_all(&entry, &mut held);
+                    self.schedule(&id, &held.subscription);
+                    continue;
+                }
+                Ok(None) => {}
+                Err(problem) => outcome = Err(problem),
+            }
+            if !entry.lock().is_deleted {
+                self.lock().stale.insert(id.clone());
+                self.look_again(id, self.now_ms() + REFRESH_MS);
+            }
+        }
+        outcome
     }
 
     /// Finds out what the appends mean that were noted.
@@ -330,10 +373,28 @@ impl Bell {
     }
 }
 
+impl Held {
+    /// Whether the subscription is there, and as it is kept.
+    ///
+    /// # Errors
+    /// [`Refusal::NotFound`], [`Problem::Busy`].
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.is_deleted {
+            return Err(Refusal::NotFound);
+        }
+        if self.is_stale {
+            let why = "a change of the subscription could not be written".to_owned();
+            return Err(Problem::Busy(why).into());
+        }
+        Ok(())
+    }
+}
+
 impl Entry {
     pub(super) fn new(subscription: Subscription, journal: Journal) -> Self {
         let (glob, links_then) = (subscription.config.glob(), subscription.links.len());
-        let held = Held { subscription, journal, is_deleted: false, links_then };
+        let (is_deleted, is_stale) = (false, false);
+        let held = Held { subscription, journal, is_deleted, is_stale, links_then };
         Self { glob, held: Mutex::new(held) }
     }
 

@@ -37,6 +37,14 @@ pub(super) struct Journal {
     old: Option<u64>,
 }
 
+/// Where a subscription is kept, and how long that is.
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    id: String,
+    number: u64,
+    bytes: u64,
+}
+
 /// Something staged: done when it is durable.
 #[derive(Debug)]
 #[must_use = "an event counts when it is durable"]
@@ -96,13 +104,9 @@ impl Journal {
         Ok(all)
     }
 
-    /// Reads the subscription again as it is kept.
-    ///
-    /// # Errors
-    /// What the log gives, and [`Problem::Damaged`].
-    pub fn reload(&self, log: &Log) -> Outcome<Subscription> {
-        let loaded = Self::load(log, &self.id, self.number)?;
-        loaded.map(|(_, subscription)| subscription).ok_or_else(|| damaged(&self.id))
+    /// Gives what it takes to read the subscription again as it is kept.
+    pub fn kept(&self) -> Kept {
+        Kept { id: self.id.clone(), number: self.number, bytes: self.bytes }
     }
 
     /// Stages events that have happened to a subscription.
@@ -131,8 +135,8 @@ impl Journal {
         let name = name_of(&self.id, self.number);
         let mut last = None;
         for piece in pieces(events) {
-            self.bytes += to_u64(piece.len());
             last = Some(Staged::Appended(append(log, &name, piece.as_bytes())?));
+            self.bytes += to_u64(piece.len());
         }
         Ok(last)
     }
@@ -157,6 +161,21 @@ impl Journal {
         let bytes = to_u64(text.len());
         let first_bytes = to_u64(pieces(&subscription.snapshot()).iter().map(String::len).sum());
         Ok(Some((Self { id: id.to_owned(), number, bytes, first_bytes, old: None }, subscription)))
+    }
+}
+
+impl Kept {
+    /// Reads the subscription, once all that was written of it can be seen; nothing before.
+    ///
+    /// # Errors
+    /// What the log gives, and [`Problem::Damaged`].
+    pub fn read(&self, log: &Log) -> Outcome<Option<Subscription>> {
+        let tail = log.info(&name_of(&self.id, self.number)).map(|info| info.tail);
+        if tail.is_none_or(|tail| tail.0 < self.bytes) {
+            return Ok(None);
+        }
+        let loaded = Journal::load(log, &self.id, self.number)?;
+        loaded.map(|(_, subscription)| Some(subscription)).ok_or_else(|| damaged(&self.id))
     }
 }
 
@@ -186,7 +205,14 @@ fn write_anew(log: &Log, subscription: &Subscription, number: u64) -> Outcome<(J
                 Staged::Created(log.create(&create)?)
             }
             // The last of a stream's records is durable after all others.
-            Some(_) => Staged::Appended(append(log, &name, payload)?),
+            Some(_) => match append(log, &name, payload) {
+                Ok(ticket) => Staged::Appended(ticket),
+                Err(problem) => {
+                    // Half of it would be in the way of the next one of this number.
+                    delete(log, &subscription.id, number).ok();
+                    return Err(problem);
+                }
+            },
         });
     }
     let bytes = to_u64(pieces.iter().map(String::len).sum());

@@ -46,11 +46,12 @@ impl Subscriptions {
     /// Tells what a subscription is.
     ///
     /// # Errors
-    /// [`Refusal::NotFound`].
+    /// [`Refusal::NotFound`], [`Problem::Busy`].
     pub fn get(&self, id: &str, root: &str) -> Result<Value, Refusal> {
         self.settle();
         let entry = self.entry(id)?;
         let held = entry.lock();
+        held.check()?;
         Ok(wire::subscription(&held.subscription, &self.settings.keys, root))
     }
 

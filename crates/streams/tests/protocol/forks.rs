@@ -150,6 +150,22 @@ fn a_sub_offset_reaches_to_the_end_of_the_append_as_far_as_that_is_known() {
     assert_eq!(refused("j", 4000), "FORK_BEYOND_APPEND", "no append is so long");
 }
 
+/// Who must not wait for a disk is told where one would have to.
+#[test]
+fn only_places_among_messages_that_have_moved_home_are_looked_for_on_the_disk() {
+    let store = Store::new(132);
+    store.put("t", &create(TEXT, "text")).unwrap();
+    store.put("j", &create(JSON, "[1,2,3]")).unwrap();
+    let is_cold = |source, offset| {
+        let request = fork(source, offset, 1);
+        store.streams.is_fork_cold(request.fork.as_ref().unwrap())
+    };
+    assert!(!is_cold("j", Some(0)), "it is in the log still");
+    store.log.checkpoint().unwrap();
+    assert!(is_cold("j", Some(0)) && is_cold("j", Some(3)));
+    assert!(!is_cold("j", None) && !is_cold("t", Some(0)) && !is_cold("none", Some(0)));
+}
+
 /// Point 43: where a fork begins, an append of its own begins, too.
 #[test]
 fn a_sub_offset_of_a_fork_ends_with_what_it_inherits() {

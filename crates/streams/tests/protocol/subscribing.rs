@@ -89,6 +89,7 @@ impl Subs {
     pub fn turn(&self) -> Vec<Webhook> {
         let mut webhooks = Vec::new();
         for _ in 0..100 {
+            self.subs.refresh().unwrap();
             webhooks.extend(self.run(self.subs.turn()).unwrap());
             let now_ms = highwater_disk::Clock::wall(&self.store.clock).as_millis();
             if self.subs.due_ms().is_none_or(|due_ms| u128::from(due_ms) > now_ms) {

@@ -159,7 +159,11 @@ fn a_change_that_finds_no_room_changes_nothing() {
         };
         assert_eq!(refusal(answer), "BUSY");
     }
+    assert!(subs.subs.has_stale());
+    assert_eq!(refusal(subs.subs.get("p", ROOT)), "BUSY", "nobody is told what is not kept");
+    subs.subs.refresh().unwrap();
     assert_eq!(subs.get("p")["streams"][0]["acked_offset"], offset(0));
+    assert!(!subs.subs.has_stale());
     drop(waiting);
     while subs.store.log.step() {}
     assert_eq!(subs.ack("p", token, &report), Ok(false), "and then it is done after all");
