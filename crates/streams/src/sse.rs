@@ -18,6 +18,9 @@ use crate::service::Body;
 /// A comment: it means nothing, and shows those in between that the connection lives.
 pub const KEEP_ALIVE: &[u8] = b":\n\n";
 
+/// The comment as a chunk of HTTP/1.1 (RFC 9112, section 7.1).
+pub const KEEP_ALIVE_CHUNK: &[u8] = b"3\r\n:\n\n\r\n";
+
 /// What `stream-sse-data-encoding` says of a stream's events, where it says anything.
 pub fn data_encoding(kind: Kind) -> Option<&'static str> {
     if kind == Kind::Bytes { Some("base64") } else { None }

@@ -24,13 +24,13 @@ pub(crate) mod write;
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use highwater_streams::path::{StreamPath, Target};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, header};
-use hyper::body::Incoming;
+use http::{HeaderValue, Method, Request, Response, Version, header};
+use hyper::body::{Body as _, Incoming};
 use tokio::time::Instant;
 
 use self::failure::Failure;
@@ -39,8 +39,9 @@ use crate::access::Who;
 use crate::access::scope::Action;
 use crate::app::App;
 use crate::metrics::{Limit, Operation};
+use crate::net::live::{Framing, Handed, Then};
 use crate::net::origin::Peer;
-use crate::net::watch::Watch;
+use crate::net::watch::{Flight, Watch};
 
 /// Longest id of a request that a client may bring, bytes.
 const LONGEST_ID: usize = 128;
@@ -56,6 +57,8 @@ pub(crate) struct Connection {
     pub watch: Arc<Watch>,
     number: u64,
     requests: AtomicU64,
+    /// A live answer whose head is on its way.
+    handed: Mutex<Option<Handed>>,
 }
 
 /// A request whose body has not been looked at.
@@ -71,7 +74,8 @@ impl Connection {
     /// Begins a connection.
     pub fn new(app: Arc<App>, peer: Peer, watch: Arc<Watch>) -> Self {
         let number = app.connections.fetch_add(1, Ordering::Relaxed);
-        Self { app, peer, watch, number, requests: AtomicU64::new(0) }
+        let (requests, handed) = (AtomicU64::new(0), Mutex::default());
+        Self { app, peer, watch, number, requests, handed }
     }
 
     /// Gives its number: no other connection of this server had or has it.
@@ -90,6 +94,7 @@ impl Connection {
         let (parts, body) = request.into_parts();
         #[cfg(feature = "otlp")]
         let span = trace::begin(&parts, &self.app.mount, &self.app.settings.stream_root);
+        let has_body = !body.is_end_stream();
         let mut operation = Operation::Other;
         let answer = self.dispatch(&parts, body, &mut operation).await;
         let mut response = answer.unwrap_or_else(|failure| {
@@ -119,8 +124,44 @@ impl Connection {
             took_us = took.as_micros(),
             "answered"
         );
-        response.body_mut().carry(flight);
+        if parts.version == Version::HTTP_2 {
+            response.body_mut().carry(flight);
+        } else {
+            self.hand_over(&parts, has_body, &mut response, flight);
+        }
         Ok(response)
+    }
+
+    /// Takes a live answer of HTTP/1 out of hyper's hands, but for its head.
+    fn hand_over(
+        &self,
+        parts: &Parts,
+        has_body: bool,
+        response: &mut Response<Reply>,
+        flight: Flight,
+    ) {
+        let Some(events) = response.body_mut().take_events() else {
+            response.body_mut().carry(flight);
+            return;
+        };
+        let framing =
+            if parts.version == Version::HTTP_11 { Framing::Chunked } else { Framing::Bare };
+        // The rest of a body that nobody reads must not be taken for a request.
+        let goes_on = framing == Framing::Chunked && !has_body && !asks_to_close(parts);
+        let then = if goes_on { Then::GoOn } else { Then::Close };
+        if then == Then::Close {
+            response.headers_mut().insert(header::CONNECTION, names::CLOSE);
+        }
+        *self.lock_handed() = Some(Handed { events, _flight: flight, framing, then });
+    }
+
+    /// Takes the live answer that was handed over last, if it has not been taken.
+    pub fn take_handed(&self) -> Option<Handed> {
+        self.lock_handed().take()
+    }
+
+    fn lock_handed(&self) -> std::sync::MutexGuard<'_, Option<Handed>> {
+        self.handed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn dispatch(&self, parts: &Parts, body: Incoming, operation: &mut Operation) -> Answer {
@@ -172,6 +213,13 @@ impl Connection {
             tracing::debug!(id, %method, path, %client, code, "request refused");
         }
     }
+}
+
+/// Whether the client wants no other answer on its connection.
+fn asks_to_close(parts: &Parts) -> bool {
+    let values = parts.headers.get_all(header::CONNECTION).iter();
+    let mut options = values.filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(','));
+    options.any(|option| option.trim().eq_ignore_ascii_case("close"))
 }
 
 /// Gives the id that a client brought, where it is short and plain text: it goes back to the client

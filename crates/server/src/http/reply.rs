@@ -1,11 +1,13 @@
-//! Bodies of answers: nothing, bytes in parts, or events that go on.
+//! Bodies of answers: nothing, bytes in parts, or events that go on. Events of HTTP/1 are taken out
+//! and go past hyper; those of HTTP/2 are a body as all others.
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::net::watch::Flight;
 
@@ -27,7 +29,12 @@ enum Content {
         parts: std::vec::IntoIter<Bytes>,
         left: u64,
     },
-    Events(Box<Events>),
+    Events {
+        events: Box<Events>,
+        stopping: Pin<Box<WaitForCancellationFutureOwned>>,
+    },
+    /// Somebody else gives them.
+    Elsewhere,
 }
 
 impl Reply {
@@ -51,9 +58,21 @@ impl Reply {
         }
     }
 
-    /// Takes events.
-    pub fn events(events: Events) -> Self {
-        Self { content: Content::Events(Box::new(events)), flight: None }
+    /// Takes events, and what ends them when the server stops.
+    pub fn events(events: Events, stopping: CancellationToken) -> Self {
+        let (events, stopping) = (Box::new(events), Box::pin(stopping.cancelled_owned()));
+        Self { content: Content::Events { events, stopping }, flight: None }
+    }
+
+    /// Takes events out, if it is those: it never gives anything then, nor ends.
+    pub fn take_events(&mut self) -> Option<Box<Events>> {
+        match std::mem::replace(&mut self.content, Content::Elsewhere) {
+            Content::Events { events, .. } => Some(events),
+            other => {
+                self.content = other;
+                None
+            }
+        }
     }
 
     /// Lets the request count as running until the body is gone.
@@ -67,7 +86,7 @@ impl Reply {
             Content::Nothing => Some(0),
             Content::One(bytes) => u64::try_from(bytes.len()).ok(),
             Content::Parts { left, .. } => Some(*left),
-            Content::Events(_) => None,
+            Content::Events { .. } | Content::Elsewhere => None,
         }
     }
 }
@@ -94,10 +113,13 @@ impl Body for Reply {
                 *left -= u64::try_from(len).expect("lengths have 64 bits at most");
                 next
             }
-            Content::Events(events) => match events.poll_next(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(next) => next,
-            },
+            Content::Events { events, stopping } => {
+                if stopping.as_mut().poll(context).is_ready() {
+                    events.end();
+                }
+                ready!(events.poll_next(context)).map(|said| said.bytes())
+            }
+            Content::Elsewhere => return Poll::Pending,
         };
         Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
     }

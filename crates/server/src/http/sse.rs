@@ -3,15 +3,15 @@
 //! Events are encoded once for all readers of a stream; here they are only passed on, and comments
 //! put in between where nothing happens, so that proxies keep the connection.
 
-use std::future::Future as _;
 use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use highwater_streams::cursor::Cursor;
 use highwater_streams::error::Outcome;
-use highwater_streams::live::{Follower, Next};
+use highwater_streams::live::{Event, Follower, Next};
 use highwater_streams::offset::Place;
 use highwater_streams::path::StreamPath;
 use highwater_streams::service::Streams;
@@ -20,7 +20,6 @@ use http::{HeaderValue, Response, StatusCode, header};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
-use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::failure::offset;
 use super::reply::Reply;
@@ -84,7 +83,8 @@ impl Asked<'_> {
             move |streams: &Streams, path: &StreamPath| streams.follow(path, place, brought);
         let follower = cold::follow(&self.app.streams, path, place, begin).await?;
         let encoding = sse::data_encoding(follower.content_type().kind());
-        let mut response = Response::new(Reply::events(Events::new(self.app, follower)));
+        let events = Events::new(self.app, follower);
+        let mut response = Response::new(Reply::events(events, self.app.stopping.clone()));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, names::EVENT_STREAM);
         headers.insert(header::CACHE_CONTROL, names::NO_CACHE);
@@ -138,16 +138,42 @@ enum Reader {
     Lost,
 }
 
+/// What a reader is told.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// Events.
+    Events(Event),
+    /// A comment.
+    Nothing,
+}
+
+impl Said {
+    /// Gives its bytes.
+    pub fn bytes(&self) -> Bytes {
+        match self {
+            Self::Events(event) => event.bytes(),
+            Self::Nothing => Bytes::from_static(sse::KEEP_ALIVE),
+        }
+    }
+
+    /// Gives it as a chunk of HTTP/1.1.
+    pub fn chunk(&self) -> Bytes {
+        match self {
+            Self::Events(event) => event.chunk(),
+            Self::Nothing => Bytes::from_static(sse::KEEP_ALIVE_CHUNK),
+        }
+    }
+}
+
 /// Events of one reader.
 #[derive(Debug)]
 pub(crate) struct Events {
     reader: Reader,
-    /// When the connection ends.
+    /// When the answer ends.
     end: Instant,
     /// Fires at the end, or when a comment is due.
     timer: Pin<Box<Sleep>>,
-    keep_alive: std::time::Duration,
-    stopping: Pin<Box<WaitForCancellationFutureOwned>>,
+    keep_alive: Duration,
     is_over: bool,
     _waiting: Waiting,
 }
@@ -163,80 +189,77 @@ impl Events {
             end,
             timer: Box::pin(timer),
             keep_alive,
-            stopping: Box::pin(app.stopping.clone().cancelled_owned()),
             is_over: false,
             _waiting: Waiting::new(&app.metrics.subscribers),
         }
     }
 
-    /// Gives the next bytes; nothing when it is over. Each piece ends with a control event or is a
+    /// Gives nothing more.
+    pub fn end(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Gives what comes next; nothing when it is over. Each piece ends with a control event or is a
     /// comment, so a client can go on from wherever it stops.
-    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        loop {
-            if self.is_over {
-                return Poll::Ready(None);
-            }
-            match ready!(self.poll_reader(context)) {
-                Ok(Next::Event(event)) => {
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Said>> {
+        while !self.is_over {
+            match self.poll_reader(context) {
+                Poll::Ready(Ok(Next::Event(event))) => {
                     let is_late = Instant::now() >= self.end;
                     self.is_over = event.control.is_closed || is_late;
-                    return Poll::Ready(Some(event.bytes));
+                    return Poll::Ready(Some(Said::Events(event)));
                 }
-                Ok(Next::End) => self.is_over = true,
-                Err(problem) => {
+                Poll::Ready(Ok(Next::End | Next::Wait)) => self.is_over = true,
+                Poll::Ready(Err(problem)) => {
                     tracing::warn!(%problem, "events end early");
                     self.is_over = true;
                 }
-                Ok(Next::Wait) => match self.poll_wait(context) {
-                    Poll::Ready(Some(bytes)) => return Poll::Ready(Some(bytes)),
-                    Poll::Ready(None) => {}
-                    Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    ready!(self.timer.as_mut().poll(context));
+                    let now = Instant::now();
+                    self.is_over = now >= self.end;
+                    if !self.is_over {
+                        self.timer.as_mut().reset(self.end.min(now + self.keep_alive));
+                        return Poll::Ready(Some(Said::Nothing));
+                    }
+                }
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    /// Asks the follower what comes next; by way of a thread where that is on the disk.
+    fn poll_reader(&mut self, context: &mut Context<'_>) -> Poll<Outcome<Next>> {
+        loop {
+            match &mut self.reader {
+                Reader::Here(follower) if !follower.is_cold() => {
+                    return follower.poll_next(context);
+                }
+                Reader::Away(thread) => {
+                    let joined = ready!(Pin::new(thread).poll(context));
+                    self.reader = Reader::Lost;
+                    let (follower, next) = cold::taken(joined)?;
+                    self.reader = Reader::Here(follower);
+                    if !matches!(next, Ok(Next::Wait)) {
+                        return Poll::Ready(next);
+                    }
+                    // There is no use in asking the disk again before there are news.
+                    ready!(self.poll_changed(context));
+                }
+                reader => match mem::replace(reader, Reader::Lost) {
+                    Reader::Here(follower) => {
+                        *reader = Reader::Away(cold::with(follower, Follower::try_next));
+                    }
+                    Reader::Away(_) | Reader::Lost => return Poll::Ready(Ok(Next::End)),
                 },
             }
         }
     }
 
-    /// Asks the follower what comes next; by way of a thread where that is on the disk.
-    fn poll_reader(&mut self, context: &mut Context<'_>) -> Poll<Outcome<Next>> {
-        if let Reader::Away(thread) = &mut self.reader {
-            let joined = ready!(Pin::new(thread).poll(context));
-            self.reader = Reader::Lost;
-            let (follower, next) = cold::taken(joined)?;
-            self.reader = Reader::Here(follower);
-            return Poll::Ready(next);
+    fn poll_changed(&self, context: &mut Context<'_>) -> Poll<()> {
+        match &self.reader {
+            Reader::Here(follower) => pin!(follower.changed()).poll(context),
+            Reader::Away(_) | Reader::Lost => Poll::Ready(()),
         }
-        match mem::replace(&mut self.reader, Reader::Lost) {
-            Reader::Here(follower) if follower.is_cold() => {
-                self.reader = Reader::Away(cold::with(follower, Follower::try_next));
-                self.poll_reader(context)
-            }
-            Reader::Here(mut follower) => {
-                let next = follower.try_next();
-                self.reader = Reader::Here(follower);
-                Poll::Ready(next)
-            }
-            Reader::Away(_) | Reader::Lost => Poll::Ready(Ok(Next::End)),
-        }
-    }
-
-    /// Waits for news, the end, or the time for a comment.
-    fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Reader::Here(follower) = &self.reader
-            && pin!(follower.changed()).poll(context).is_ready()
-        {
-            return Poll::Ready(None);
-        }
-        if self.stopping.as_mut().poll(context).is_ready() {
-            self.is_over = true;
-            return Poll::Ready(None);
-        }
-        ready!(self.timer.as_mut().poll(context));
-        let now = Instant::now();
-        if now >= self.end {
-            self.is_over = true;
-            return Poll::Ready(None);
-        }
-        self.timer.as_mut().reset(self.end.min(now + self.keep_alive));
-        Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)))
     }
 }

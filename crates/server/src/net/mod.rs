@@ -1,9 +1,12 @@
 //! Connections: accepted up to a limit, watched, ended in bounded time.
 //!
 //! Each worker is a thread with a runtime of its own and a copy of the listener, or a runtime that
-//! several threads share. `stream` is a client's bytes, `watch` what it is doing, `rounds` looks at
-//! that, `tls` is the certificate, `origin` who and where a request comes from.
+//! several threads share. `conversation` is what is said on one, `live` an answer that goes on and
+//! on. `stream` is a client's bytes, `watch` what it is doing, `rounds` looks at that, `tls` is the
+//! certificate, `origin` who and where a request comes from.
 
+mod conversation;
+pub(crate) mod live;
 pub(crate) mod origin;
 mod rounds;
 pub(crate) mod stream;
@@ -13,27 +16,22 @@ pub(crate) mod watch;
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 use std::time::Duration;
 
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
+use self::conversation::Protocols;
 use self::origin::Peer;
 use self::rounds::Rounds;
 use self::stream::{Stream, Transport};
-use self::watch::{Order, Patience, Watch};
+use self::watch::{Patience, Watch};
 use crate::app::App;
 use crate::http::Connection;
 use crate::metrics::Limit;
-use crate::settings::Settings;
 
 /// How long to wait when the system has no room for a connection.
 const BREATHER: Duration = Duration::from_millis(100);
@@ -42,7 +40,7 @@ const BREATHER: Duration = Duration::from_millis(100);
 pub(crate) struct Door {
     app: Arc<App>,
     tls: Option<TlsAcceptor>,
-    builder: auto::Builder<TokioExecutor>,
+    protocols: Protocols,
     patience: Patience,
     rounds: Rounds,
     slots: Arc<Semaphore>,
@@ -63,7 +61,7 @@ impl Door {
         let most = settings.max_connections_per_address.get();
         Self {
             tls,
-            builder: builder(settings),
+            protocols: Protocols::new(settings),
             patience,
             rounds: Rounds::default(),
             slots: Arc::new(Semaphore::new(slots)),
@@ -138,8 +136,9 @@ impl Door {
         let transport = match &self.tls {
             None => Ok(Transport::Plain(stream)),
             Some(acceptor) => {
+                // On the heap, since it is over soon and holds much.
                 let handshake = tokio::time::timeout(self.patience.head, acceptor.accept(stream));
-                match handshake.await {
+                match Box::pin(handshake).await {
                     Ok(Ok(stream)) => Ok(Transport::Tls(Box::new(stream))),
                     Ok(Err(error)) => Err(error.to_string()),
                     Err(_) => Err("the TLS handshake took too long".to_owned()),
@@ -159,55 +158,13 @@ impl Door {
     /// Answers the requests of a connection.
     async fn converse(&self, transport: Transport, peer: Peer) {
         let watch = Arc::new(Watch::new());
-        let stream = TokioIo::new(Stream::new(transport, Arc::clone(&watch)));
+        let stream = Stream::new(transport, Arc::clone(&watch));
         let connection = Arc::new(Connection::new(Arc::clone(&self.app), peer, watch));
-        let service = {
-            let connection = Arc::clone(&connection);
-            service_fn(move |request| Arc::clone(&connection).answer(request))
-        };
-        let watch = &connection.watch;
-        let _visited = self.rounds.visit(connection.number(), peer.address, watch);
-        let mut conversation = pin!(self.builder.serve_connection(stream, service));
-        let mut is_ending = false;
-        let ended = std::future::poll_fn(|context| {
-            match watch.order(context.waker()) {
-                Order::End if !is_ending => {
-                    is_ending = true;
-                    conversation.as_mut().graceful_shutdown();
-                }
-                Order::Close => return Poll::Ready(Ok(())),
-                Order::GoOn | Order::End => {}
-            }
-            conversation.as_mut().poll(context)
-        });
-        if let Err(error) = ended.await {
+        let _visited = self.rounds.visit(connection.number(), peer.address, &connection.watch);
+        if let Err(error) = self.protocols.converse(stream, &connection).await {
             tracing::debug!(address = %peer.address, %error, "connection ended");
         }
     }
-}
-
-/// Sets up both versions of HTTP: which one is spoken shows in the first bytes.
-fn builder(settings: &Settings) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    // Times are kept by the watch: no timer is armed for each request.
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(None)
-        .keep_alive(true)
-        .max_buf_size(settings.max_head_bytes.get());
-    let head_bytes = u32::try_from(settings.max_head_bytes.0).unwrap_or(u32::MAX);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(Some(settings.idle_timeout.0))
-        .keep_alive_timeout(settings.write_timeout.0)
-        .max_concurrent_streams(settings.max_h2_streams)
-        .max_header_list_size(head_bytes)
-        .initial_stream_window_size(Some(1 << 20))
-        .initial_connection_window_size(Some(4 << 20))
-        .max_send_buf_size(256 << 10);
-    builder
 }
 
 /// Whether an error of accepting is about one connection that is gone already.
@@ -256,5 +213,27 @@ impl Drop for Held<'_> {
                 counts.remove(&self.address);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::live::Live;
+
+    type Address = std::net::SocketAddr;
+
+    fn bytes_of<F>(_begin: impl FnOnce(&'static Door, TcpStream, Address) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// I11: ten thousand clients may wait for events. What hyper takes is not in the task of a
+    /// connection, and not kept while it waits; nor is what a live answer needs, before it.
+    #[test]
+    fn the_task_of_a_connection_and_its_live_answer_are_small() {
+        let task = bytes_of(Door::admit);
+        assert!(task <= 640, "a connection's task takes {task} bytes");
+        let live = size_of::<Live>();
+        assert!(live <= 192, "a live answer takes {live} bytes");
     }
 }

@@ -1,15 +1,20 @@
-//! A client's byte stream, plain or TLS, that tells its [`Watch`] what moves.
+//! A client's byte stream, plain or TLS, that tells its [`Watch`] what moves, and of which a few
+//! bytes can be read ahead.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use super::watch::Watch;
+
+/// Most that is read of a client that is not listened to, bytes.
+const READ_AHEAD: usize = 512;
 
 /// The bytes.
 #[derive(Debug)]
@@ -24,13 +29,37 @@ pub(crate) enum Transport {
 #[derive(Debug)]
 pub(crate) struct Stream {
     transport: Transport,
+    /// What was read before, and comes first.
+    before: Bytes,
     watch: Arc<Watch>,
 }
 
 impl Stream {
     /// Watches a stream.
     pub fn new(transport: Transport, watch: Arc<Watch>) -> Self {
-        Self { transport, watch }
+        Self { transport, before: Bytes::new(), watch }
+    }
+
+    /// Has bytes that were read, all of them, read again.
+    pub fn put_back(&mut self, bytes: Bytes) {
+        assert!(self.before.is_empty(), "what is put back was read last, so nothing is before it");
+        self.before = bytes;
+    }
+
+    /// Is done when the client has ended its side. What it sends instead is kept for who reads
+    /// next; behind that, nothing is looked at: the client has to wait.
+    pub fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.before.is_empty() {
+            return Poll::Pending;
+        }
+        let mut space = [0; READ_AHEAD];
+        let mut buffer = ReadBuf::new(&mut space);
+        ready!(Pin::new(&mut *self).poll_read(context, &mut buffer))?;
+        if buffer.filled().is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        self.before = Bytes::copy_from_slice(buffer.filled());
+        Poll::Pending
     }
 
     fn note<T>(&self, written: &Poll<io::Result<T>>) {
@@ -49,6 +78,12 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
+        if !this.before.is_empty() {
+            let len = this.before.len().min(buffer.remaining());
+            buffer.put_slice(&this.before.split_to(len));
+            this.watch.has_read();
+            return Poll::Ready(Ok(()));
+        }
         ready!(match &mut this.transport {
             Transport::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Transport::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
@@ -108,9 +143,12 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        match &mut this.transport {
+        let shut = match &mut this.transport {
             Transport::Plain(stream) => Pin::new(stream).poll_shutdown(context),
             Transport::Tls(stream) => Pin::new(stream).poll_shutdown(context),
-        }
+        };
+        // TLS has something to say, which a client may not take either.
+        this.note(&shut);
+        shut
     }
 }

@@ -129,6 +129,12 @@ impl Watch {
         }
     }
 
+    /// Whether there is something to write that the client does not take: all else that was given
+    /// to the stream is on its way.
+    pub fn is_writing(&self) -> bool {
+        self.stalled_ms.load(Ordering::Relaxed) != 0
+    }
+
     /// Says what to do with the connection.
     pub fn judge(&self, patience: &Patience) -> Verdict {
         let now_ms = self.now_ms();

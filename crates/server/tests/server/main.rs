@@ -6,6 +6,7 @@ mod abuse;
 mod access;
 mod cold;
 mod connections;
+mod handover;
 mod limits;
 mod live;
 mod operation;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio_rustls::TlsConnector;
@@ -63,6 +63,51 @@ async fn both_versions_of_http_are_spoken_over_tls() {
     tokio::spawn(connection);
     let response = sender.send_request(request()).await.unwrap();
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "ok\n");
+}
+
+#[tokio::test]
+async fn live_answers_over_tls_go_on_and_leave_the_connection_to_the_next_request() {
+    let folder = tempfile::tempdir().unwrap();
+    write_certificate(folder.path());
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (cert, key) = (file("cert.pem"), file("key.pem"));
+    let roots = roots(folder.path());
+    let server = start_in(folder, &[("tls-cert", &cert), ("tls-key", &key)]);
+    let stream = connect(server.address, roots, "http/1.1").await.unwrap();
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = |method: &str, query: &str, body: &str| {
+        http::Request::builder()
+            .method(method)
+            .uri(format!("/v1/stream/a{query}"))
+            .header("host", "localhost")
+            .header("content-type", "text/plain")
+            .body(Full::<bytes::Bytes>::from(body.to_owned()))
+            .unwrap()
+    };
+    let long = "q".repeat(1 << 20);
+    assert_eq!(sender.send_request(request("PUT", "", &long)).await.unwrap().status(), 201);
+    let answer = sender.send_request(request("GET", "?offset=-1&live=sse", "")).await.unwrap();
+    let mut body = answer.into_body();
+    let mut text = String::new();
+    while !text.contains("\"upToDate\":true") {
+        let frame = body.frame().await.unwrap().unwrap();
+        text += std::str::from_utf8(frame.data_ref().unwrap()).unwrap();
+    }
+    assert_eq!(text.matches('q').count(), 1 << 20, "all of it, between control events");
+    let closed = request("POST", "", "end");
+    let (mut parts, end) = closed.into_parts();
+    parts.headers.insert("stream-closed", "true".parse().unwrap());
+    let other = connect(server.address, self::roots(server.folder.path()), "http/1.1");
+    let (mut other, connection) =
+        http1::handshake(TokioIo::new(other.await.unwrap())).await.unwrap();
+    tokio::spawn(connection);
+    let closed = other.send_request(http::Request::from_parts(parts, end)).await.unwrap();
+    assert_eq!(closed.status(), 204);
+    let rest = body.collect().await.unwrap().to_bytes();
+    assert!(rest.starts_with(b"event: data\ndata:end\n\n"));
+    sender.ready().await.unwrap();
+    assert_eq!(sender.send_request(request("GET", "", "")).await.unwrap().status(), 200);
 }
 
 #[tokio::test]

@@ -1,12 +1,13 @@
 //! One live reader.
 
-use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::sync::{Arc, MutexGuard};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use highwater_log::ids::Offset;
 
-use super::hub::{Hub, ReaderId};
+use super::framed::Framed;
+use super::hub::{Hub, ReaderId, State};
 use super::parcel::Parcel;
 use super::piece::Piece;
 use super::ring::{Lost, RingNo};
@@ -51,10 +52,21 @@ pub enum Next {
 /// A data event, if there is data, with its control event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Their bytes.
-    pub bytes: Bytes,
+    events: Framed,
     /// What the control event says.
     pub control: Control,
+}
+
+impl Event {
+    /// Gives their bytes: the same memory for all who get the same.
+    pub fn bytes(&self) -> Bytes {
+        self.events.bytes()
+    }
+
+    /// Gives them as a chunk of HTTP/1.1 (RFC 9112, section 7.1), of the same memory.
+    pub fn chunk(&self) -> Bytes {
+        self.events.chunk()
+    }
 }
 
 impl Streams {
@@ -125,16 +137,19 @@ impl Follower {
     /// # Errors
     /// What the log gives; the reader cannot go on then.
     pub fn try_next(&mut self) -> Outcome<Next> {
-        while !self.has_ended {
-            let next = match self.next_no {
-                Some(number) => self.next_of_hub(number)?,
-                None => self.next_of_log()?,
-            };
-            if let Some(next) = next {
-                return Ok(next);
-            }
+        self.next(None)
+    }
+
+    /// Gives the next events, or wakes the task when there may be some: [`Follower::try_next`] and
+    /// [`Follower::changed`] in one. Never gives [`Next::Wait`].
+    ///
+    /// # Errors
+    /// As [`Follower::try_next`].
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Outcome<Next>> {
+        match self.next(Some(context.waker())) {
+            Ok(Next::Wait) => Poll::Pending,
+            next => Poll::Ready(next),
         }
-        Ok(Next::End)
     }
 
     /// Gives a chunk as soon as there is content, or the end: for readers that want no events. None
@@ -174,8 +189,22 @@ impl Follower {
         .await;
     }
 
+    /// Gives the next events; a waker is kept where there are none.
+    fn next(&mut self, waker: Option<&Waker>) -> Outcome<Next> {
+        while !self.has_ended {
+            let next = match self.next_no {
+                Some(number) => self.next_of_hub(number, waker)?,
+                None => self.next_of_log(waker)?,
+            };
+            if let Some(next) = next {
+                return Ok(next);
+            }
+        }
+        Ok(Next::End)
+    }
+
     /// Takes the next parcel of the hub's; reads for all where there are news and nobody has.
-    fn next_of_hub(&mut self, number: RingNo) -> Outcome<Option<Next>> {
+    fn next_of_hub(&mut self, number: RingNo, waker: Option<&Waker>) -> Outcome<Option<Next>> {
         let mut state = self.hub.lock();
         self.seen = state.version;
         match state.ring.take(number) {
@@ -197,7 +226,7 @@ impl Follower {
             drop(state);
             return self.end(problem).map(Some);
         }
-        let Some(head) = state.begin_reading() else { return Ok(Some(Next::Wait)) };
+        let Some(head) = state.begin_reading() else { return Ok(Some(self.wait(state, waker))) };
         drop(state);
         let read = self.read(head);
         let woken = self.take_in(read);
@@ -221,7 +250,7 @@ impl Follower {
     }
 
     /// Reads what is behind the own position; at the tail, joins those who take from the hub.
-    fn next_of_log(&mut self) -> Outcome<Option<Next>> {
+    fn next_of_log(&mut self, waker: Option<&Waker>) -> Outcome<Option<Next>> {
         self.seen = self.hub.lock().version;
         let piece = match self.read(self.position) {
             Ok(piece) => piece,
@@ -240,15 +269,23 @@ impl Follower {
             self.hub.watch(&mut state, &self.streams.log, piece.tail);
         }
         // What came meanwhile is looked at before anything is waited for.
-        Ok(if state.version == self.seen { Some(Next::Wait) } else { None })
+        Ok((state.version == self.seen).then(|| self.wait(state, waker)))
+    }
+
+    /// Waits: nothing has come since this one looked, as of the state.
+    fn wait(&self, mut state: MutexGuard<'_, State>, waker: Option<&Waker>) -> Next {
+        if let Some(waker) = waker {
+            state.wait(self.reader, waker, self.next_no.is_some());
+        }
+        Next::Wait
     }
 
     fn give(&mut self, parcel: &Parcel) -> Next {
         self.position = parcel.control.next;
         self.has_greeted = true;
         self.has_ended = parcel.control.is_closed;
-        let bytes = parcel.events(self.least_cursor);
-        Next::Event(Event { bytes, control: parcel.control })
+        let events = parcel.events(self.least_cursor);
+        Next::Event(Event { events, control: parcel.control })
     }
 
     /// A stream that is gone ends its readers; anything else is an error.

@@ -5,11 +5,12 @@
 //! reads from the log by itself until it has caught up, so what a slow reader costs is bounded.
 //!
 //! Walk: `follower` is one reader, `hub` what readers of a stream share, `ring` the parcels that it
-//! keeps, `parcel` one of them, `piece` what is read for one, `registry` finds hubs. Nothing here
-//! waits by itself: a follower gives what there is ([`Follower::try_next`]), or a future that is
-//! done when there may be more ([`Follower::changed`]).
+//! keeps, `parcel` one of them, `framed` its bytes, `piece` what is read for one, `registry` finds
+//! hubs. Nothing here waits by itself: a follower gives what there is, and wakes a task when there
+//! is more ([`Follower::poll_next`]).
 
 mod follower;
+mod framed;
 mod hub;
 mod parcel;
 mod piece;

@@ -1,8 +1,8 @@
 //! A piece of a stream, encoded once for all who get it.
 
-use bytes::Bytes;
 use highwater_log::ids::Offset;
 
+use super::framed::Framed;
 use crate::content::Kind;
 use crate::cursor::Cursor;
 use crate::service::Body;
@@ -16,28 +16,33 @@ pub(super) struct Parcel {
     /// What its control event says.
     pub control: Control,
     cursor: Cursor,
-    events: Bytes,
+    events: Framed,
     data_len: usize,
 }
 
 impl Parcel {
     /// Encodes it.
     pub fn new(kind: Kind, start: Offset, body: &Body, control: Control, cursor: Cursor) -> Self {
-        let mut events = Vec::new();
-        write_data(kind, body, &mut events);
-        let data_len = events.len();
-        write_control(&control, cursor, &mut events);
-        Self { start, control, cursor, events: events.into(), data_len }
+        let mut data_len = 0;
+        let events = Framed::new(|out| {
+            let before = out.len();
+            write_data(kind, body, out);
+            data_len = out.len() - before;
+            write_control(&control, cursor, out);
+        });
+        Self { start, control, cursor, events, data_len }
     }
 
     /// Gives the events for a reader whose cursor must not be below its own: the same bytes for
     /// all but those who brought a cursor from the future.
-    pub fn events(&self, least: Option<Cursor>) -> Bytes {
+    pub fn events(&self, least: Option<Cursor>) -> Framed {
         match least {
             Some(least) if least > self.cursor && !self.control.is_closed => {
-                let mut own = self.events[..self.data_len].to_vec();
-                write_control(&self.control, least, &mut own);
-                own.into()
+                let data = self.events.bytes().slice(..self.data_len);
+                Framed::new(|out| {
+                    out.extend_from_slice(&data);
+                    write_control(&self.control, least, out);
+                })
             }
             _ => self.events.clone(),
         }

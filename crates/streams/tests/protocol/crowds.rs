@@ -1,5 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
 
 use highwater_disk::Rng;
 use highwater_disk::sim::SimRng;
@@ -29,7 +30,7 @@ fn a_parcel_is_encoded_once_and_the_log_wakes_one_reader_who_wakes_the_others() 
     assert!((0..50).filter(|at| *at != leaders[0]).all(|at| woken[at].take()));
     for (at, follower) in followers.iter_mut().enumerate().filter(|(at, _)| *at != leaders[0]) {
         let next = event(follower);
-        assert_eq!(next.bytes.as_ptr(), first.bytes.as_ptr(), "{at} shares the bytes");
+        assert_eq!(next.bytes().as_ptr(), first.bytes().as_ptr(), "{at} shares the bytes");
     }
     for (follower, woken) in followers.iter_mut().zip(&woken) {
         assert_eq!(follower.try_next().unwrap(), Next::Wait);
@@ -66,7 +67,7 @@ fn a_slow_reader_is_given_everything_and_makes_nobody_wait() {
     assert_eq!(found, lines.concat());
     store.post("a", &append(TEXT, "!")).unwrap();
     let (one, other) = (event(&mut slow), event(&mut quick));
-    assert_eq!(one.bytes.as_ptr(), other.bytes.as_ptr(), "it has caught up and shares again");
+    assert_eq!(one.bytes().as_ptr(), other.bytes().as_ptr(), "it has caught up and shares again");
 }
 
 /// I11: readers that come and go on a stream that rests leave nothing behind.
@@ -108,7 +109,9 @@ impl Reader {
                 return;
             }
             let has_event = if self.is_events { self.take_event() } else { self.take_chunk() };
-            if !has_event && (self.has_ended || !wait(&self.follower, &self.woken)) {
+            // Who is polled for events waits when there are none.
+            let waits = || self.is_events || !wait(&self.follower, &self.woken);
+            if !has_event && (self.has_ended || waits()) {
                 return;
             }
         }
@@ -117,14 +120,17 @@ impl Reader {
     }
 
     fn take_event(&mut self) -> bool {
-        match self.follower.try_next().unwrap() {
+        let waker = Waker::from(Arc::clone(&self.woken));
+        let next = self.follower.poll_next(&mut Context::from_waker(&waker));
+        let Poll::Ready(next) = next else { return false };
+        match next.unwrap() {
             Next::Event(event) => {
                 let values: Vec<u64> =
                     serde_json::from_str(&data(&event)).unwrap_or_else(|_| Vec::new());
                 self.found.extend(values.iter().map(|value| format!("{value},")));
                 true
             }
-            Next::Wait => false,
+            Next::Wait => unreachable!("that is to be pending"),
             Next::End => {
                 self.has_ended = true;
                 false

@@ -39,7 +39,8 @@ pub fn event(follower: &mut Follower) -> Event {
 
 /// What a client reads from the data event, empty without one.
 pub fn data(event: &Event) -> String {
-    let text = std::str::from_utf8(&event.bytes).unwrap();
+    let bytes = event.bytes();
+    let text = std::str::from_utf8(&bytes).unwrap();
     let Some(data) = text.strip_prefix("event: data\n") else { return String::new() };
     let lines = data.split("\n\n").next().unwrap().lines();
     let lines: Vec<&str> = lines.map(|line| line.strip_prefix("data:").unwrap()).collect();

@@ -135,9 +135,9 @@ fn a_cursor_from_the_future_is_answered_by_a_later_one_in_every_event() {
     let own = ahead.cursor();
     assert!(own > Cursor(77));
     for _ in 0..2 {
-        let text = String::from_utf8(event(&mut ahead).bytes.to_vec()).unwrap();
+        let text = String::from_utf8(event(&mut ahead).bytes().to_vec()).unwrap();
         assert!(text.contains(&format!("\"streamCursor\":\"{own}\"")), "{text}");
-        let text = String::from_utf8(event(&mut plain).bytes.to_vec()).unwrap();
+        let text = String::from_utf8(event(&mut plain).bytes().to_vec()).unwrap();
         assert!(text.contains("\"streamCursor\":\"0\""), "{text}");
         assert_eq!(ahead.try_next().unwrap(), Next::Wait);
         assert_eq!(plain.try_next().unwrap(), Next::Wait);
@@ -245,6 +245,6 @@ fn events_name_offsets_as_tokens() {
     let store = Store::new(212);
     store.put("a", &create(TEXT, "x")).unwrap();
     let event = event(&mut follow(&store, "a", Place::Start));
-    let text = String::from_utf8(event.bytes.to_vec()).unwrap();
+    let text = String::from_utf8(event.bytes().to_vec()).unwrap();
     assert!(text.contains(&format!("\"streamNextOffset\":\"{}\"", Token(Offset(1)))));
 }

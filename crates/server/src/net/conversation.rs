@@ -1,0 +1,200 @@
+//! What is said on a connection: hyper speaks HTTP/1 and HTTP/2, and which of them it is shows in
+//! the first bytes. A live answer of HTTP/1 leaves hyper once its head is sent, since hyper's
+//! buffers are far larger than what a client costs that waits for events; hyper goes on when the
+//! answer is over, if the connection does. HTTP/2 has many answers at a time and stays with hyper.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead as _, ReadBuf};
+
+use super::live::{Handed, Live};
+use super::stream::Stream;
+use super::watch::{Order, Watch};
+use crate::http::Connection;
+use crate::settings::Settings;
+
+/// What a client of HTTP/2 begins with (RFC 9113, section 3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Both versions of HTTP.
+pub(super) struct Protocols {
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+}
+
+/// Why a conversation ended that should have gone on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    /// The client's bytes are none that can be understood, or it is gone.
+    #[error(transparent)]
+    Hyper(#[from] hyper::Error),
+    /// The client is gone.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl Protocols {
+    /// Sets up both. Times are kept by the watch: no timer is armed for each request.
+    pub fn new(settings: &Settings) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1
+            .timer(TokioTimer::new())
+            .header_read_timeout(None)
+            .keep_alive(true)
+            .max_buf_size(settings.max_head_bytes.get());
+        let head_bytes = u32::try_from(settings.max_head_bytes.0).unwrap_or(u32::MAX);
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .keep_alive_interval(Some(settings.idle_timeout.0))
+            .keep_alive_timeout(settings.write_timeout.0)
+            .max_concurrent_streams(settings.max_h2_streams)
+            .max_header_list_size(head_bytes)
+            .initial_stream_window_size(Some(1 << 20))
+            .initial_connection_window_size(Some(4 << 20))
+            .max_send_buf_size(256 << 10);
+        Self { http1, http2 }
+    }
+
+    /// Answers requests until the connection ends. What hyper takes is on the heap, and given back
+    /// while a live answer goes on.
+    pub async fn converse(
+        &self,
+        stream: Stream,
+        connection: &Arc<Connection>,
+    ) -> Result<(), Broken> {
+        let mut live = Box::pin(self.hear(stream, connection)).await?;
+        while let Some(answer) = live {
+            let Some(stream) = answer.await? else { break };
+            live = Box::pin(self.http1(stream, connection)).await?;
+        }
+        Ok(())
+    }
+
+    /// Answers requests from the first one on; gives a live answer whose head is sent, or nothing
+    /// when the connection has ended.
+    async fn hear(
+        &self,
+        mut stream: Stream,
+        connection: &Arc<Connection>,
+    ) -> Result<Option<Box<Live>>, Broken> {
+        match begin(&mut stream, &connection.watch).await? {
+            Spoken::Nothing => Ok(None),
+            Spoken::Http2 => Ok(self.http2(stream, connection).await.map(|()| None)?),
+            Spoken::Http1 => Ok(self.http1(stream, connection).await?),
+        }
+    }
+
+    async fn http2(&self, stream: Stream, connection: &Arc<Connection>) -> hyper::Result<()> {
+        let service = service_fn(|request| Arc::clone(connection).answer(request));
+        let mut conversation = pin!(self.http2.serve_connection(TokioIo::new(stream), service));
+        let mut is_ending = false;
+        std::future::poll_fn(|context| {
+            match connection.watch.order(context.waker()) {
+                Order::End if !is_ending => {
+                    is_ending = true;
+                    conversation.as_mut().graceful_shutdown();
+                }
+                Order::Close => return Poll::Ready(Ok(())),
+                Order::GoOn | Order::End => {}
+            }
+            conversation.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Answers requests in the order in which they come; gives what [`Protocols::hear`] does.
+    async fn http1(
+        &self,
+        stream: Stream,
+        connection: &Arc<Connection>,
+    ) -> hyper::Result<Option<Box<Live>>> {
+        let service = service_fn(|request| Arc::clone(connection).answer(request));
+        let mut conversation = self.http1.serve_connection(TokioIo::new(stream), service);
+        let mut is_ending = false;
+        let handed = std::future::poll_fn(|context| {
+            match connection.watch.order(context.waker()) {
+                Order::End if !is_ending => {
+                    is_ending = true;
+                    Pin::new(&mut conversation).graceful_shutdown();
+                }
+                Order::Close => return Poll::Ready(Ok(None)),
+                Order::GoOn | Order::End => {}
+            }
+            if let Poll::Ready(ended) = Pin::new(&mut conversation).poll(context) {
+                return Poll::Ready(ended.map(|()| None));
+            }
+            match handed_over(connection) {
+                Some(handed) => Poll::Ready(Ok(Some(handed))),
+                None => Poll::Pending,
+            }
+        });
+        let Some(handed) = handed.await? else { return Ok(None) };
+        let parts = conversation.into_parts();
+        let mut stream = parts.io.into_inner();
+        if !parts.read_buf.is_empty() {
+            // A copy, since these few bytes would hold all of hyper's buffer.
+            stream.put_back(Bytes::copy_from_slice(&parts.read_buf));
+        }
+        Ok(Some(Box::new(Live::new(stream, handed, Arc::clone(connection)))))
+    }
+}
+
+/// Takes a live answer over when its head is on its way. hyper has written the head in the poll in
+/// which the answer was handed over, or tried to: it writes and flushes before it waits.
+fn handed_over(connection: &Connection) -> Option<Handed> {
+    if connection.watch.is_writing() {
+        return None;
+    }
+    connection.take_handed()
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Spoken {
+    /// The connection is to end before it has begun.
+    Nothing,
+    Http1,
+    Http2,
+}
+
+/// Reads until it is clear what the client speaks; puts back what was read.
+async fn begin(stream: &mut Stream, watch: &Watch) -> io::Result<Spoken> {
+    let mut read = [0; PREFACE.len()];
+    let mut len = 0;
+    let spoken = std::future::poll_fn(|context| {
+        if watch.order(context.waker()) != Order::GoOn {
+            return Poll::Ready(Ok(Spoken::Nothing));
+        }
+        ready!(poll_preface(stream, context, &mut read, &mut len))?;
+        let is_http2 = len == PREFACE.len() && read == *PREFACE;
+        Poll::Ready(Ok(if is_http2 { Spoken::Http2 } else { Spoken::Http1 }))
+    });
+    let spoken: io::Result<Spoken> = spoken.await;
+    stream.put_back(Bytes::copy_from_slice(&read[..len]));
+    spoken
+}
+
+/// Reads for as long as it may be the preface that comes.
+fn poll_preface(
+    stream: &mut Stream,
+    context: &mut Context<'_>,
+    read: &mut [u8; PREFACE.len()],
+    len: &mut usize,
+) -> Poll<io::Result<()>> {
+    while *len < PREFACE.len() && read[..*len] == PREFACE[..*len] {
+        let mut buffer = ReadBuf::new(&mut read[*len..]);
+        ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
+        match buffer.filled().len() {
+            0 => break,
+            more => *len += more,
+        }
+    }
+    Poll::Ready(Ok(()))
+}
