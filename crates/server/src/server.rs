@@ -12,6 +12,7 @@ use highwater_disk::{Clock, Rng};
 use highwater_log::lane::reactor::attend;
 use highwater_log::{Driver, Log, Machine};
 use highwater_streams::error::Problem;
+use highwater_streams::live::relay;
 use highwater_streams::path::Mount;
 use highwater_streams::service::{Around, Limits, Streams};
 use highwater_streams::subscriptions::keys::Entropy;
@@ -182,8 +183,10 @@ impl Server {
             let listener = listener.try_clone().map_err(system("a copy of the listener"))?;
             let door = Arc::clone(&door);
             if self.app.settings.runtime == settings::Runtime::PerCore {
-                // Waiting for commits is a matter of the thread, not of each request.
+                // Waiting for commits, and waking live readers, is a matter of the thread, not of
+                // each request.
                 runtime.spawn(attend());
+                runtime.spawn(relay());
             }
             let body = move || {
                 if let Err(error) = runtime.block_on(door.serve(listener)) {

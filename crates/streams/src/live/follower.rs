@@ -10,6 +10,7 @@ use super::framed::Framed;
 use super::hub::{Hub, ReaderId, State};
 use super::parcel::Parcel;
 use super::piece::Piece;
+use super::relay::{self, Waiting};
 use super::ring::{Lost, RingNo};
 use crate::content::{ContentType, Kind};
 use crate::cursor::Cursor;
@@ -230,12 +231,12 @@ impl Follower {
         drop(state);
         let read = self.read(head);
         let woken = self.take_in(read);
-        woken.into_iter().for_each(Waker::wake);
+        relay::wake(woken);
         Ok(None)
     }
 
     /// Gives the hub what was read for it; gives whom to wake.
-    fn take_in(&self, read: Outcome<Piece>) -> Vec<Waker> {
+    fn take_in(&self, read: Outcome<Piece>) -> Vec<Waiting> {
         let mut state = self.hub.lock();
         let piece = match read {
             Ok(piece) => piece,

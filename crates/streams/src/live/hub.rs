@@ -5,7 +5,7 @@
 //! not wait for a thousand of them. A reader that goes away while the others wait for it passes
 //! the turn on.
 
-use std::collections::BTreeMap;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Wake, Waker};
 
@@ -14,15 +14,17 @@ use highwater_log::error::LogError;
 use highwater_log::ids::{Offset, StreamId};
 use highwater_log::lane::Watch;
 use highwater_log::lane::waiters::Waiter;
+use slab::Slab;
 
 use super::Registry;
 use super::parcel::Parcel;
+use super::relay::{self, Waiting};
 use super::ring::{Ring, RingNo};
 use crate::error::Problem;
 use crate::path::StreamPath;
 
-/// A reader's number at its hub.
-pub(super) type ReaderId = u64;
+/// A reader's place at its hub: nobody else's while it is there.
+pub(super) type ReaderId = usize;
 
 /// A stream's hub.
 #[derive(Debug)]
@@ -51,15 +53,17 @@ pub(super) struct State {
     /// Readers that take their parcels from the ring.
     pub attached: usize,
     /// Readers, attached or not.
-    readers: usize,
-    next_reader: ReaderId,
-    waiting: BTreeMap<ReaderId, Waiting>,
+    readers: Slab<Reader>,
 }
 
 #[derive(Debug)]
-struct Waiting {
-    waker: Waker,
-    is_attached: bool,
+enum Reader {
+    /// It looks by itself.
+    Busy,
+    /// It is woken by news, one for all.
+    Attached(Waiting),
+    /// It is woken with all.
+    Apart(Waiting),
 }
 
 impl Hub {
@@ -78,9 +82,7 @@ impl Hub {
             head: Offset(0),
             ring: Ring::new(ring_bytes),
             attached: 0,
-            readers: 0,
-            next_reader: 0,
-            waiting: BTreeMap::new(),
+            readers: Slab::new(),
         };
         Self { id, path, registry: Arc::downgrade(registry), state: Mutex::new(state) }
     }
@@ -95,26 +97,22 @@ impl Hub {
 
     /// Counts one reader more, and gives it a number.
     pub(super) fn join(&self) -> ReaderId {
-        let mut state = self.lock();
-        state.readers += 1;
-        state.next_reader += 1;
-        state.next_reader
+        self.lock().readers.insert(Reader::Busy)
     }
 
     /// Counts one reader less. If the others wait for it to read, another one does.
     pub(super) fn leave(&self, reader: ReaderId, number: Option<RingNo>) {
         let mut state = self.lock();
-        state.readers -= 1;
-        state.waiting.remove(&reader);
+        let gone = state.readers.remove(reader);
         if let Some(number) = number {
             state.detach(number);
         }
         let woken = if state.is_stale { state.wake_for_news() } else { Vec::new() };
         // Whom nobody reads needs no news: the log keeps no waker of an idle stream's readers.
-        let watch = if state.readers == 0 { state.watch.take() } else { None };
+        let watch = if state.readers.is_empty() { state.watch.take() } else { None };
         drop(state);
-        drop(watch);
-        woken.into_iter().for_each(Waker::wake);
+        drop((watch, gone));
+        relay::wake(woken);
         self.tidy();
     }
 
@@ -128,7 +126,7 @@ impl Hub {
 
     /// Whether nobody reads from it.
     pub fn is_idle(&self) -> bool {
-        self.lock().readers == 0
+        self.lock().readers.is_empty()
     }
 
     /// Sees to it that the log wakes the hub when the stream's tail is no longer this one.
@@ -161,7 +159,7 @@ impl Wake for Hub {
         let woken = state.wake_for_news();
         drop(state);
         drop(watch);
-        woken.into_iter().for_each(Waker::wake);
+        relay::wake(woken);
         self.tidy();
     }
 }
@@ -184,7 +182,7 @@ impl State {
     }
 
     /// Takes in what a reader has read; gives whom to wake.
-    pub fn publish(&mut self, parcel: Option<Parcel>) -> Vec<Waker> {
+    pub fn publish(&mut self, parcel: Option<Parcel>) -> Vec<Waiting> {
         self.is_reading = false;
         if let Some(parcel) = parcel {
             self.head = parcel.control.next;
@@ -196,7 +194,7 @@ impl State {
     }
 
     /// Notes why there will be nothing more; gives whom to wake.
-    pub fn end(&mut self, problem: Problem) -> Vec<Waker> {
+    pub fn end(&mut self, problem: Problem) -> Vec<Waiting> {
         self.ended = Some(problem);
         self.publish(None)
     }
@@ -221,23 +219,35 @@ impl State {
 
     /// Arranges that a reader is woken.
     pub fn wait(&mut self, reader: ReaderId, waker: &Waker, is_attached: bool) {
-        self.waiting.insert(reader, Waiting { waker: waker.clone(), is_attached });
+        let waiting = Waiting::here(waker);
+        self.readers[reader] =
+            if is_attached { Reader::Attached(waiting) } else { Reader::Apart(waiting) };
     }
 
     /// Whom news wakes: one who reads for all, or all where nobody does.
-    fn wake_for_news(&mut self) -> Vec<Waker> {
+    fn wake_for_news(&mut self) -> Vec<Waiting> {
         if self.is_reading {
             // Whoever is at it looks again.
             return Vec::new();
         }
-        let attached = self.waiting.iter().find(|(_, waiting)| waiting.is_attached);
-        match attached.map(|(reader, _)| *reader) {
-            Some(reader) => self.waiting.remove(&reader).map(|one| one.waker).into_iter().collect(),
-            None => self.wake_all(),
+        let one = self.readers.iter_mut().map(|(_, reader)| reader).find_map(Reader::take_attached);
+        one.map_or_else(|| self.wake_all(), |one| vec![one])
+    }
+
+    fn wake_all(&mut self) -> Vec<Waiting> {
+        self.readers.iter_mut().filter_map(|(_, reader)| reader.take()).collect()
+    }
+}
+
+impl Reader {
+    fn take(&mut self) -> Option<Waiting> {
+        match mem::replace(self, Self::Busy) {
+            Self::Busy => None,
+            Self::Attached(waiting) | Self::Apart(waiting) => Some(waiting),
         }
     }
 
-    fn wake_all(&mut self) -> Vec<Waker> {
-        std::mem::take(&mut self.waiting).into_values().map(|waiting| waiting.waker).collect()
+    fn take_attached(&mut self) -> Option<Waiting> {
+        if matches!(self, Self::Attached(_)) { self.take() } else { None }
     }
 }

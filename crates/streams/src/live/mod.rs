@@ -6,8 +6,8 @@
 //!
 //! Walk: `follower` is one reader, `hub` what readers of a stream share, `ring` the parcels that it
 //! keeps, `parcel` one of them, `framed` its bytes, `piece` what is read for one, `registry` finds
-//! hubs. Nothing here waits by itself: a follower gives what there is, and wakes a task when there
-//! is more ([`Follower::poll_next`]).
+//! hubs, `relay` wakes readers a thread at a time. Nothing here waits by itself: a follower gives
+//! what there is, and wakes a task when there is more ([`Follower::poll_next`]).
 
 mod follower;
 mod framed;
@@ -15,7 +15,9 @@ mod hub;
 mod parcel;
 mod piece;
 mod registry;
+mod relay;
 mod ring;
 
 pub use follower::{Event, Follower, Next};
 pub(crate) use registry::Registry;
+pub use relay::{Relay, relay};
