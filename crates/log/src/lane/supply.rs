@@ -39,9 +39,14 @@ enum Lack<'a> {
     Header(Spare, SegmentHeader, MutexGuard<'a, Next>),
 }
 
-/// Bytes of the active image behind what is staged that have memory before they are needed: so much
-/// again is added when less than half is left.
-const AHEAD_BYTES: usize = 8 << 20;
+/// Bytes of the active image behind what is staged that have memory before they are needed: as many
+/// as are staged, within these bounds. A lane that rests keeps little, one that is busy soon has
+/// much. More is added when less than half is left.
+const AHEAD_BYTES: (usize, usize) = (1 << 20, 8 << 20);
+
+fn ahead_bytes(staged: usize) -> usize {
+    staged.clamp(AHEAD_BYTES.0, AHEAD_BYTES.1)
+}
 
 /// How far the active segment's image has memory.
 #[derive(Debug, Default, Clone, Copy)]
@@ -55,7 +60,8 @@ pub(super) struct Present {
 impl Lane {
     /// Asks for memory for what is staged next, where little is left.
     pub(super) fn ask_for_memory(&self, state: &mut State) {
-        let wanted = state.staging.end().saturating_add(AHEAD_BYTES / 2);
+        let staged = state.staging.end();
+        let wanted = staged.saturating_add(ahead_bytes(staged) / 2);
         let wanted = wanted.min(to_usize(self.identity.segment_bytes));
         if state.present.to < wanted && !state.present.is_asked {
             state.present.is_asked = true;
@@ -72,7 +78,7 @@ impl Lane {
             let active = state.segments.back().expect("a lane has a segment");
             let (image, number) = (active.image.clone(), active.number);
             let end = state.staging.end() / BLOCK_BYTES * BLOCK_BYTES;
-            let to = end.saturating_add(AHEAD_BYTES).min(image.capacity());
+            let to = end.saturating_add(ahead_bytes(end)).min(image.capacity());
             let from = state.present.to.max(end);
             (image, number, from..to)
         };
