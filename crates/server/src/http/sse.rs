@@ -17,7 +17,6 @@ use highwater_streams::path::StreamPath;
 use highwater_streams::service::Streams;
 use highwater_streams::sse;
 use http::{HeaderValue, Response, StatusCode, header};
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 
@@ -25,6 +24,7 @@ use super::failure::offset;
 use super::reply::Reply;
 use super::{Answer, Asked, cold, names};
 use crate::app::App;
+use crate::metrics::Counted;
 
 impl Asked<'_> {
     /// Waits until there is something to read, or long enough.
@@ -38,7 +38,7 @@ impl Asked<'_> {
         let begin =
             move |streams: &Streams, path: &StreamPath| streams.follow(path, place, brought);
         let mut follower = Box::new(cold::follow(&self.app.streams, path, place, begin).await?);
-        let waiting = Waiting::new(&self.app.metrics.subscribers);
+        let waiting = Counted::new(&self.app.metrics.subscribers);
         let mut timeout = pin!(tokio::time::sleep(self.app.settings.long_poll_timeout.0));
         let mut response = loop {
             let before = follower.position();
@@ -110,23 +110,6 @@ fn nothing_new(follower: &Follower, is_closed: bool) -> Response<Reply> {
     response
 }
 
-/// A reader that counts as waiting.
-#[derive(Debug)]
-struct Waiting(Gauge);
-
-impl Waiting {
-    fn new(gauge: &Gauge) -> Self {
-        gauge.inc();
-        Self(gauge.clone())
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
-}
-
 /// Where a follower is.
 #[derive(Debug)]
 enum Reader {
@@ -175,7 +158,7 @@ pub(crate) struct Events {
     timer: Pin<Box<Sleep>>,
     keep_alive: Duration,
     is_over: bool,
-    _waiting: Waiting,
+    _waiting: Counted,
 }
 
 impl Events {
@@ -190,7 +173,7 @@ impl Events {
             timer: Box::pin(timer),
             keep_alive,
             is_over: false,
-            _waiting: Waiting::new(&app.metrics.subscribers),
+            _waiting: Counted::new(&app.metrics.subscribers),
         }
     }
 

@@ -29,15 +29,22 @@ pub(super) struct Protocols {
     http2: http2::Builder<TokioExecutor>,
 }
 
+/// What comes of answering requests: a live answer whose head is sent, or nothing when the
+/// connection has ended.
+pub(super) type Spoken = Result<Option<Box<Live>>, Broken>;
+
 /// Why a conversation ended that should have gone on.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
     /// The client's bytes are none that can be understood, or it is gone.
     #[error(transparent)]
     Hyper(#[from] hyper::Error),
-    /// The client is gone.
+    /// The client is gone, or does not speak TLS.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// The client does not begin.
+    #[error("the TLS handshake took too long")]
+    Handshake,
 }
 
 impl Protocols {
@@ -63,14 +70,14 @@ impl Protocols {
         Self { http1, http2 }
     }
 
-    /// Answers requests until the connection ends. What hyper takes is on the heap, and given back
-    /// while a live answer goes on.
-    pub async fn converse(
+    /// Goes on behind the first live answer, until the connection ends. What hyper takes is on the
+    /// heap, and given back while a live answer goes on.
+    pub async fn go_on(
         &self,
-        stream: Stream,
+        begun: Pin<Box<impl Future<Output = Spoken>>>,
         connection: &Arc<Connection>,
     ) -> Result<(), Broken> {
-        let mut live = Box::pin(self.hear(stream, connection)).await?;
+        let mut live = begun.await?;
         while let Some(answer) = live {
             let Some(stream) = answer.await? else { break };
             live = Box::pin(self.http1(stream, connection)).await?;
@@ -78,17 +85,12 @@ impl Protocols {
         Ok(())
     }
 
-    /// Answers requests from the first one on; gives a live answer whose head is sent, or nothing
-    /// when the connection has ended.
-    async fn hear(
-        &self,
-        mut stream: Stream,
-        connection: &Arc<Connection>,
-    ) -> Result<Option<Box<Live>>, Broken> {
-        match begin(&mut stream, &connection.watch).await? {
-            Spoken::Nothing => Ok(None),
-            Spoken::Http2 => Ok(self.http2(stream, connection).await.map(|()| None)?),
-            Spoken::Http1 => Ok(self.http1(stream, connection).await?),
+    /// Answers requests from the first one on.
+    pub async fn begin(&self, mut stream: Stream, connection: &Arc<Connection>) -> Spoken {
+        match first_words(&mut stream, &connection.watch).await? {
+            Words::Nothing => Ok(None),
+            Words::Http2 => Ok(self.http2(stream, connection).await.map(|()| None)?),
+            Words::Http1 => Ok(self.http1(stream, connection).await?),
         }
     }
 
@@ -110,7 +112,7 @@ impl Protocols {
         .await
     }
 
-    /// Answers requests in the order in which they come; gives what [`Protocols::hear`] does.
+    /// Answers requests in the order in which they come.
     async fn http1(
         &self,
         stream: Stream,
@@ -157,7 +159,7 @@ fn handed_over(connection: &Connection) -> Option<Handed> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Spoken {
+enum Words {
     /// The connection is to end before it has begun.
     Nothing,
     Http1,
@@ -165,20 +167,20 @@ enum Spoken {
 }
 
 /// Reads until it is clear what the client speaks; puts back what was read.
-async fn begin(stream: &mut Stream, watch: &Watch) -> io::Result<Spoken> {
+async fn first_words(stream: &mut Stream, watch: &Watch) -> io::Result<Words> {
     let mut read = [0; PREFACE.len()];
     let mut len = 0;
-    let spoken = std::future::poll_fn(|context| {
+    let words = std::future::poll_fn(|context| {
         if watch.order(context.waker()) != Order::GoOn {
-            return Poll::Ready(Ok(Spoken::Nothing));
+            return Poll::Ready(Ok(Words::Nothing));
         }
         ready!(poll_preface(stream, context, &mut read, &mut len))?;
         let is_http2 = len == PREFACE.len() && read == *PREFACE;
-        Poll::Ready(Ok(if is_http2 { Spoken::Http2 } else { Spoken::Http1 }))
+        Poll::Ready(Ok(if is_http2 { Words::Http2 } else { Words::Http1 }))
     });
-    let spoken: io::Result<Spoken> = spoken.await;
+    let words: io::Result<Words> = words.await;
     stream.put_back(Bytes::copy_from_slice(&read[..len]));
-    spoken
+    words
 }
 
 /// Reads for as long as it may be the preface that comes.

@@ -15,23 +15,23 @@ pub(crate) mod watch;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
-use self::conversation::Protocols;
+use self::conversation::{Broken, Protocols, Spoken};
 use self::origin::Peer;
-use self::rounds::Rounds;
+use self::rounds::{Rounds, Visited};
 use self::stream::{Stream, Transport};
 use self::watch::{Patience, Watch};
 use crate::app::App;
 use crate::http::Connection;
-use crate::metrics::Limit;
+use crate::metrics::{Counted, Limit};
 
 /// How long to wait when the system has no room for a connection.
 const BREATHER: Duration = Duration::from_millis(100);
@@ -42,9 +42,9 @@ pub(crate) struct Door {
     tls: Option<TlsAcceptor>,
     protocols: Protocols,
     patience: Patience,
-    rounds: Rounds,
+    rounds: Arc<Rounds>,
     slots: Arc<Semaphore>,
-    per_address: Option<PerAddress>,
+    per_address: Option<Arc<PerAddress>>,
 }
 
 impl Door {
@@ -63,9 +63,10 @@ impl Door {
             tls,
             protocols: Protocols::new(settings),
             patience,
-            rounds: Rounds::default(),
+            rounds: Arc::default(),
             slots: Arc::new(Semaphore::new(slots)),
-            per_address: (most > 0).then(|| PerAddress { most, counts: Mutex::default() }),
+            per_address: (most > 0)
+                .then(|| Arc::new(PerAddress { most, counts: Mutex::default() })),
             app,
         }
     }
@@ -94,11 +95,9 @@ impl Door {
             };
             match accepted {
                 Ok((stream, address)) => {
-                    let door = Arc::clone(&self);
-                    running.spawn(async move {
-                        door.admit(stream, address).await;
-                        drop(slot);
-                    });
+                    if let Some(served) = self.admit(stream, address, slot) {
+                        running.spawn(served);
+                    }
                 }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
@@ -116,14 +115,20 @@ impl Door {
         Ok(())
     }
 
-    /// Serves one connection to its end.
-    async fn admit(&self, stream: TcpStream, address: std::net::SocketAddr) {
-        let _held = match &self.per_address {
+    /// Takes a connection in, unless its address has too many; gives what serves it to its end.
+    /// What only its beginning needs is on the heap, so that little is left of it behind that.
+    fn admit(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        address: SocketAddr,
+        slot: OwnedSemaphorePermit,
+    ) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let held = match &self.per_address {
             None => None,
             Some(counts) => {
                 let Some(held) = counts.take(address.ip()) else {
                     self.app.metrics.hit(Limit::ConnectionsPerAddress);
-                    return;
+                    return None;
                 };
                 Some(held)
             }
@@ -132,39 +137,45 @@ impl Door {
         stream.set_nodelay(true).ok();
         let metrics = &self.app.metrics;
         metrics.accepted.inc();
-        metrics.connections.inc();
-        let transport = match &self.tls {
-            None => Ok(Transport::Plain(stream)),
-            Some(acceptor) => {
-                // On the heap, since it is over soon and holds much.
-                let handshake = tokio::time::timeout(self.patience.head, acceptor.accept(stream));
-                match Box::pin(handshake).await {
-                    Ok(Ok(stream)) => Ok(Transport::Tls(Box::new(stream))),
-                    Ok(Err(error)) => Err(error.to_string()),
-                    Err(_) => Err("the TLS handshake took too long".to_owned()),
-                }
-            }
+        let peer = Peer { address, is_tls: self.tls.is_some() };
+        let connection =
+            Arc::new(Connection::new(Arc::clone(&self.app), peer, Arc::new(Watch::new())));
+        let place = Place {
+            _visited: self.rounds.visit(connection.number(), address, &connection.watch),
+            _counted: Counted::new(&metrics.connections),
+            _held: held,
+            _slot: slot,
         };
-        match transport {
-            Ok(transport) => {
-                let peer = Peer { address, is_tls: self.tls.is_some() };
-                self.converse(transport, peer).await;
+        let door = Arc::clone(self);
+        let begun = Box::pin(Arc::clone(self).begin(stream, Arc::clone(&connection)));
+        Some(async move {
+            let _place = place;
+            if let Err(error) = door.protocols.go_on(begun, &connection).await {
+                tracing::debug!(address = %connection.peer.address, %error, "connection ended");
             }
-            Err(why) => tracing::debug!(%address, why, "no connection"),
-        }
-        metrics.connections.dec();
+        })
     }
 
-    /// Answers the requests of a connection.
-    async fn converse(&self, transport: Transport, peer: Peer) {
-        let watch = Arc::new(Watch::new());
-        let stream = Stream::new(transport, Arc::clone(&watch));
-        let connection = Arc::new(Connection::new(Arc::clone(&self.app), peer, watch));
-        let _visited = self.rounds.visit(connection.number(), peer.address, &connection.watch);
-        if let Err(error) = self.protocols.converse(stream, &connection).await {
-            tracing::debug!(address = %peer.address, %error, "connection ended");
-        }
+    /// Shakes hands, and answers requests up to the first live answer.
+    async fn begin(self: Arc<Self>, stream: TcpStream, connection: Arc<Connection>) -> Spoken {
+        let transport = match &self.tls {
+            None => Transport::Plain(stream),
+            Some(acceptor) => {
+                let handshake = tokio::time::timeout(self.patience.head, acceptor.accept(stream));
+                Transport::Tls(Box::new(handshake.await.map_err(|_| Broken::Handshake)??))
+            }
+        };
+        let stream = Stream::new(transport, Arc::clone(&connection.watch));
+        self.protocols.begin(stream, &connection).await
     }
+}
+
+/// What a connection holds for as long as it is open.
+struct Place {
+    _visited: Visited,
+    _counted: Counted,
+    _held: Option<Held>,
+    _slot: OwnedSemaphorePermit,
 }
 
 /// Whether an error of accepting is about one connection that is gone already.
@@ -186,24 +197,24 @@ struct PerAddress {
 }
 
 /// One connection of an address.
-struct Held<'a> {
-    counts: &'a PerAddress,
+struct Held {
+    counts: Arc<PerAddress>,
     address: IpAddr,
 }
 
 impl PerAddress {
-    fn take(&self, address: IpAddr) -> Option<Held<'_>> {
+    fn take(self: &Arc<Self>, address: IpAddr) -> Option<Held> {
         let mut counts = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let count = counts.entry(address).or_insert(0);
         if *count >= self.most {
             return None;
         }
         *count += 1;
-        Some(Held { counts: self, address })
+        Some(Held { counts: Arc::clone(self), address })
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
         let counts = &self.counts.counts;
         let mut counts = counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -221,9 +232,14 @@ mod tests {
     use super::*;
     use crate::net::live::Live;
 
-    type Address = std::net::SocketAddr;
-
-    fn bytes_of<F>(_begin: impl FnOnce(&'static Door, TcpStream, Address) -> F) -> usize {
+    fn bytes_of<F>(
+        _begin: impl FnOnce(
+            &'static Arc<Door>,
+            TcpStream,
+            SocketAddr,
+            OwnedSemaphorePermit,
+        ) -> Option<F>,
+    ) -> usize {
         size_of::<F>()
     }
 
@@ -232,7 +248,7 @@ mod tests {
     #[test]
     fn the_task_of_a_connection_and_its_live_answer_are_small() {
         let task = bytes_of(Door::admit);
-        assert!(task <= 640, "a connection's task takes {task} bytes");
+        assert!(task <= 256, "a connection's task takes {task} bytes");
         let live = size_of::<Live>();
         assert!(live <= 192, "a live answer takes {live} bytes");
     }

@@ -22,16 +22,21 @@ pub(crate) struct Rounds {
 
 /// A connection's place in the rounds.
 #[derive(Debug)]
-pub(crate) struct Visited<'a> {
-    rounds: &'a Rounds,
+pub(crate) struct Visited {
+    rounds: Arc<Rounds>,
     number: u64,
 }
 
 impl Rounds {
     /// Takes a connection in, until what is returned is dropped.
-    pub fn visit(&self, number: u64, address: SocketAddr, watch: &Arc<Watch>) -> Visited<'_> {
+    pub fn visit(
+        self: &Arc<Self>,
+        number: u64,
+        address: SocketAddr,
+        watch: &Arc<Watch>,
+    ) -> Visited {
         self.lock().insert(number, (address, Arc::clone(watch)));
-        Visited { rounds: self, number }
+        Visited { rounds: Arc::clone(self), number }
     }
 
     /// Goes the rounds for as long as it is polled. When the server stops, all are asked to end.
@@ -69,7 +74,7 @@ impl Rounds {
     }
 }
 
-impl Drop for Visited<'_> {
+impl Drop for Visited {
     fn drop(&mut self) {
         let gone = self.rounds.lock().remove(&self.number);
         drop(gone);

@@ -23,7 +23,6 @@ use crate::sse::Control;
 /// Follows a stream from a place on.
 #[derive(Debug)]
 pub struct Follower {
-    streams: Streams,
     hub: Arc<Hub>,
     reader: ReaderId,
     content_type: ContentType,
@@ -91,10 +90,9 @@ impl Streams {
             self.message_start(path, position)?;
         }
         self.touch(path, &view)?;
-        let (hub, reader) = self.hubs.join(view.id, path, self.limits.ring_bytes);
+        let (hub, reader) = self.hubs.join(self, view.id, path);
         let least_cursor = cursor.map(|brought| self.cursor(Some(brought)));
         Ok(Follower {
-            streams: self.clone(),
             hub,
             reader,
             content_type: view.content_type,
@@ -123,12 +121,14 @@ impl Follower {
     /// from the disk. Those who take from the hub are at the tail, which is in memory.
     pub fn is_cold(&self) -> bool {
         let place = Place::At(self.position);
-        self.next_no.is_none() && !self.has_ended && self.streams.is_cold(self.hub.path(), place)
+        self.next_no.is_none()
+            && !self.has_ended
+            && self.hub.streams().is_cold(self.hub.path(), place)
     }
 
     /// The cursor to answer with now.
     pub fn cursor(&self) -> Cursor {
-        let now = self.streams.cursor(None);
+        let now = self.hub.streams().cursor(None);
         self.least_cursor.map_or(now, |least| now.max(least))
     }
 
@@ -161,7 +161,7 @@ impl Follower {
     pub fn try_chunk(&mut self) -> Outcome<Option<Chunk>> {
         loop {
             self.seen = self.hub.lock().version;
-            let chunk = self.streams.chunk_of(&self.hub, self.position)?;
+            let chunk = self.hub.streams().chunk_of(&self.hub, self.position)?;
             if chunk.next > self.position || chunk.is_closed {
                 self.position = chunk.next;
                 return Ok(Some(chunk));
@@ -170,7 +170,7 @@ impl Follower {
             if let Some(problem) = state.ended.clone() {
                 return Err(problem);
             }
-            self.hub.watch(&mut state, &self.streams.log, chunk.next);
+            self.hub.watch(&mut state, chunk.next);
             if state.version == self.seen {
                 return Ok(None);
             }
@@ -245,7 +245,7 @@ impl Follower {
         if piece.has_more() {
             state.is_stale = true;
         } else if !piece.parcel.control.is_closed {
-            self.hub.watch(&mut state, &self.streams.log, piece.tail);
+            self.hub.watch(&mut state, piece.tail);
         }
         state.publish(piece.has_news.then_some(piece.parcel))
     }
@@ -267,7 +267,7 @@ impl Follower {
         }
         if state.version == self.seen {
             self.next_no = state.attach(self.position);
-            self.hub.watch(&mut state, &self.streams.log, piece.tail);
+            self.hub.watch(&mut state, piece.tail);
         }
         // What came meanwhile is looked at before anything is waited for.
         Ok((state.version == self.seen).then(|| self.wait(state, waker)))
@@ -299,7 +299,7 @@ impl Follower {
     }
 
     fn read(&self, start: Offset) -> Outcome<Piece> {
-        self.streams.piece(&self.hub, self.content_type.kind(), start)
+        self.hub.streams().piece(&self.hub, self.content_type.kind(), start)
     }
 }
 

@@ -6,22 +6,21 @@
 //! the turn on.
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
 
-use highwater_log::Log;
 use highwater_log::error::LogError;
 use highwater_log::ids::{Offset, StreamId};
 use highwater_log::lane::Watch;
 use highwater_log::lane::waiters::Waiter;
 use slab::Slab;
 
-use super::Registry;
 use super::parcel::Parcel;
 use super::relay::{self, Waiting};
 use super::ring::{Ring, RingNo};
 use crate::error::Problem;
 use crate::path::StreamPath;
+use crate::service::Streams;
 
 /// A reader's place at its hub: nobody else's while it is there.
 pub(super) type ReaderId = usize;
@@ -31,7 +30,7 @@ pub(super) type ReaderId = usize;
 pub(crate) struct Hub {
     id: StreamId,
     path: StreamPath,
-    registry: Weak<Registry>,
+    streams: Streams,
     state: Mutex<State>,
 }
 
@@ -67,12 +66,7 @@ enum Reader {
 }
 
 impl Hub {
-    pub fn new(
-        id: StreamId,
-        path: StreamPath,
-        ring_bytes: usize,
-        registry: &Arc<Registry>,
-    ) -> Self {
+    pub fn new(id: StreamId, path: StreamPath, streams: Streams) -> Self {
         let state = State {
             version: 0,
             is_stale: false,
@@ -80,11 +74,11 @@ impl Hub {
             ended: None,
             watch: None,
             head: Offset(0),
-            ring: Ring::new(ring_bytes),
+            ring: Ring::new(streams.limits.ring_bytes),
             attached: 0,
             readers: Slab::new(),
         };
-        Self { id, path, registry: Arc::downgrade(registry), state: Mutex::new(state) }
+        Self { id, path, streams, state: Mutex::new(state) }
     }
 
     pub fn id(&self) -> StreamId {
@@ -93,6 +87,10 @@ impl Hub {
 
     pub fn path(&self) -> &StreamPath {
         &self.path
+    }
+
+    pub fn streams(&self) -> &Streams {
+        &self.streams
     }
 
     /// Counts one reader more, and gives it a number.
@@ -117,10 +115,8 @@ impl Hub {
     }
 
     fn tidy(&self) {
-        if self.is_idle()
-            && let Some(registry) = self.registry.upgrade()
-        {
-            registry.tidy(self.id);
+        if self.is_idle() {
+            self.streams.hubs.tidy(self.id);
         }
     }
 
@@ -130,12 +126,12 @@ impl Hub {
     }
 
     /// Sees to it that the log wakes the hub when the stream's tail is no longer this one.
-    pub(super) fn watch(self: &Arc<Self>, state: &mut State, log: &Log, tail: Offset) {
+    pub(super) fn watch(self: &Arc<Self>, state: &mut State, tail: Offset) {
         if state.watch.is_some() || state.ended.is_some() {
             return;
         }
         let waiter = Waiter::Task(Waker::from(Arc::clone(self)));
-        match log.watch(self.path.as_str(), tail, waiter) {
+        match self.streams.log.watch(self.path.as_str(), tail, waiter) {
             Ok(Some(watch)) => state.watch = Some(watch),
             // It has moved already, or the stream is gone: the next look shows which.
             Ok(None) | Err(LogError::Rejected(_)) => state.note_news(),

@@ -7,8 +7,9 @@ use highwater_log::ids::StreamId;
 
 use super::hub::{Hub, ReaderId};
 use crate::path::StreamPath;
+use crate::service::Streams;
 
-/// Hubs by stream.
+/// Hubs by stream. Each holds the streams, and so its registry, as long as it has readers.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     hubs: Mutex<HashMap<StreamId, Arc<Hub>>>,
@@ -16,16 +17,10 @@ pub(crate) struct Registry {
 
 impl Registry {
     /// Joins the hub of a stream, making one if there is none; gives the new reader's number there.
-    pub fn join(
-        self: &Arc<Self>,
-        id: StreamId,
-        path: &StreamPath,
-        ring_bytes: usize,
-    ) -> (Arc<Hub>, ReaderId) {
+    pub fn join(&self, streams: &Streams, id: StreamId, path: &StreamPath) -> (Arc<Hub>, ReaderId) {
         let mut hubs = self.lock();
-        let hub = hubs
-            .entry(id)
-            .or_insert_with(|| Arc::new(Hub::new(id, path.clone(), ring_bytes, self)));
+        let hub =
+            hubs.entry(id).or_insert_with(|| Arc::new(Hub::new(id, path.clone(), streams.clone())));
         // Under the registry's lock, so that nobody forgets the hub meanwhile.
         let reader = hub.join();
         (Arc::clone(hub), reader)
