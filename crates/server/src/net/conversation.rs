@@ -85,12 +85,12 @@ impl Protocols {
         Ok(())
     }
 
-    /// Answers requests from the first one on.
+    /// Answers requests from the first one on. Whoever has not begun to speak takes little.
     pub async fn begin(&self, mut stream: Stream, connection: &Arc<Connection>) -> Spoken {
         match first_words(&mut stream, &connection.watch).await? {
             Words::Nothing => Ok(None),
-            Words::Http2 => Ok(self.http2(stream, connection).await.map(|()| None)?),
-            Words::Http1 => Ok(self.http1(stream, connection).await?),
+            Words::Http2 => Ok(Box::pin(self.http2(stream, connection)).await.map(|()| None)?),
+            Words::Http1 => Ok(Box::pin(self.http1(stream, connection)).await?),
         }
     }
 

@@ -162,7 +162,7 @@ impl Door {
             None => Transport::Plain(stream),
             Some(acceptor) => {
                 let handshake = tokio::time::timeout(self.patience.head, acceptor.accept(stream));
-                Transport::Tls(Box::new(handshake.await.map_err(|_| Broken::Handshake)??))
+                Transport::Tls(Box::new(Box::pin(handshake).await.map_err(|_| Broken::Handshake)??))
             }
         };
         let stream = Stream::new(transport, Arc::clone(&connection.watch));
@@ -232,13 +232,12 @@ mod tests {
     use super::*;
     use crate::net::live::Live;
 
-    fn bytes_of<F>(
-        _begin: impl FnOnce(
-            &'static Arc<Door>,
-            TcpStream,
-            SocketAddr,
-            OwnedSemaphorePermit,
-        ) -> Option<F>,
+    fn bytes_of<F>(_make: impl FnOnce(Arc<Door>, TcpStream, Arc<Connection>) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    fn bytes_of_task<F>(
+        _make: impl FnOnce(&Arc<Door>, TcpStream, SocketAddr, OwnedSemaphorePermit) -> Option<F>,
     ) -> usize {
         size_of::<F>()
     }
@@ -247,8 +246,10 @@ mod tests {
     /// connection, and not kept while it waits; nor is what a live answer needs, before it.
     #[test]
     fn the_task_of_a_connection_and_its_live_answer_are_small() {
-        let task = bytes_of(Door::admit);
+        let task = bytes_of_task(Door::admit);
         assert!(task <= 256, "a connection's task takes {task} bytes");
+        let begin = bytes_of(Door::begin);
+        assert!(begin <= 512, "a connection that says nothing takes {begin} bytes");
         let live = size_of::<Live>();
         assert!(live <= 192, "a live answer takes {live} bytes");
     }
