@@ -42,7 +42,7 @@ enum Lack<'a> {
 /// Bytes of the active image behind what is staged that have memory before they are needed: as many
 /// as are staged, within these bounds. A lane that rests keeps little, one that is busy soon has
 /// much. More is added when less than half is left.
-const AHEAD_BYTES: (usize, usize) = (1 << 20, 8 << 20);
+const AHEAD_BYTES: (usize, usize) = (256 << 10, 8 << 20);
 
 fn ahead_bytes(staged: usize) -> usize {
     staged.clamp(AHEAD_BYTES.0, AHEAD_BYTES.1)

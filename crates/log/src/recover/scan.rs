@@ -13,6 +13,9 @@ const _: () = assert!(SECTOR as u64 == highwater_disk::SECTOR_BYTES);
 
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
+/// Bytes of a segment that are read first: what is read takes memory, and a log that is opened may
+/// have ended right behind its beginning.
+const FIRST_BYTES: usize = 64 << 10;
 
 /// A segment being read into its image: what is published are good frames.
 pub(crate) struct Reading<'a> {
@@ -72,7 +75,9 @@ impl<'a> Reading<'a> {
     /// Reads the file up to a place.
     fn load(&mut self, end: usize) -> Result<(), OpenError> {
         while self.loaded < end {
-            let len = CHUNK_BYTES.min(self.image.capacity() - self.loaded);
+            // As much as there is already, so that large ones are soon read in large chunks.
+            let len = self.loaded.clamp(FIRST_BYTES, CHUNK_BYTES);
+            let len = len.min(self.image.capacity() - self.loaded);
             let at = self.loaded - self.image.published();
             let target = &mut self.image.unpublished()[at..at + len];
             self.file.read_at(target, to_u64(self.loaded))?;
