@@ -167,7 +167,7 @@ fn a_server_that_nobody_listens_to_starts_serves_and_ends() {
     // Both are pipes that are full already.
     let full = || {
         let (reader, mut writer) = std::io::pipe().unwrap();
-        writer.write_all(&[b'.'; 64 << 10]).unwrap();
+        writer.write_all(&vec![b'.'; 64 << 10]).unwrap();
         (reader, writer)
     };
     let ((_out, to_out), (_err, to_err)) = (full(), full());

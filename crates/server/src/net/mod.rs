@@ -135,6 +135,10 @@ impl Door {
         };
         // What is written is meant to leave at once: answers are written whole.
         stream.set_nodelay(true).ok();
+        let most = self.app.settings.send_buffer_bytes.get();
+        if most > 0 {
+            socket2::SockRef::from(&stream).set_send_buffer_size(most).ok();
+        }
         let metrics = &self.app.metrics;
         metrics.accepted.inc();
         let peer = Peer { address, is_tls: self.tls.is_some() };

@@ -228,6 +228,9 @@ settings! {
         max_connections("max-connections", "N"): Amount = Amount(20_000);
         /// Connections at once from one address; more are closed. 0 is no limit.
         max_connections_per_address("max-connections-per-address", "N"): Amount = Amount(0);
+        /// Buffer of the system for each connection, for what its client has not taken yet; it also
+        /// bounds what goes out in one round trip. 0 leaves it to the system.
+        send_buffer_bytes("send-buffer-bytes", "SIZE"): Size = Size::kib(512);
         /// Largest head of a request, bytes.
         max_head_bytes("max-head-bytes", "SIZE"): Size = Size::kib(64);
         /// Requests at once on one HTTP/2 connection.

@@ -150,7 +150,7 @@ fn framing_that_can_be_read_in_two_ways_is_refused_or_ends_the_connection() {
 
 #[test]
 fn a_client_that_never_reads_is_cut_and_costs_no_more_than_what_is_on_its_way() {
-    let server = start(&[("write-timeout", "500ms")]);
+    let server = start(&[("write-timeout", "500ms"), ("send-buffer-bytes", "64KiB")]);
     server.make("a");
     let mut client = server.client();
     for _ in 0..16 {
@@ -167,6 +167,8 @@ fn a_client_that_never_reads_is_cut_and_costs_no_more_than_what_is_on_its_way() 
         assert!(started.elapsed() < PATIENCE, "what the deaf client held is not freed");
         std::thread::yield_now();
     }
+    let in_the_system = deaf.rest().len();
+    assert!(in_the_system < 1 << 20, "{in_the_system} bytes waited for it outside of the server");
 }
 
 #[test]
