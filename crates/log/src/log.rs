@@ -258,9 +258,21 @@ impl Log {
 
     /// Gives what to wait for until everything that was acknowledged of a stream can be read. Only
     /// where acknowledgements run ahead of the barrier is there anything; what is staged is then
-    /// committed at once.
+    /// committed at once. A deleted source is gone a moment later, if its last fork is.
     pub fn settle(&self, name: &str) -> Option<Ticket<()>> {
-        self.lane(name).settle(name)
+        let lane = self.lane(name);
+        let settled = lane.settle(name);
+        if settled.is_none() && lane.is_kept_for_forks(name) {
+            // It ends when the end of its last fork is durable, in whichever lane that was.
+            self.lanes.iter().for_each(|lane| lane.hasten());
+        }
+        settled
+    }
+
+    /// Has what is staged in a stream's lane committed at once, where that would be put off: for
+    /// those who wait for what was acknowledged, and look at it later.
+    pub fn hasten(&self, name: &str) {
+        self.lane(name).hasten();
     }
 
     /// Says whether bytes of a stream from an offset on would be read from the disk: a thread that

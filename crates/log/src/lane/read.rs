@@ -265,6 +265,17 @@ impl Lane {
         is_behind.then(|| Ticket::until_visible(self, last, ()))
     }
 
+    /// Says whether a stream is deleted, and kept for its forks, where the end of the last one may
+    /// have been acknowledged ahead of its barrier.
+    pub(crate) fn is_kept_for_forks(&self, name: &str) -> bool {
+        if self.relaxed_within().is_none() {
+            return false;
+        }
+        let state = self.lock();
+        let at = state.table.by_name(name);
+        at.is_some_and(|at| state.table.slot(at).flags.has(Flags::SOFT_DELETED))
+    }
+
     /// Says whether bytes of a stream at an offset would have to be read from a home.
     pub(crate) fn is_at_home(&self, name: &str, from: Offset) -> bool {
         let state = self.lock();

@@ -184,6 +184,15 @@ impl Lane {
         }
     }
 
+    /// Has what is staged committed at once, where that would be put off.
+    pub(crate) fn hasten(&self) {
+        if self.relaxed_within().is_some() {
+            let mut state = self.lock();
+            self.hurry(&mut state);
+            self.call_committer(state);
+        }
+    }
+
     fn poll_for(
         self: &Arc<Self>,
         at: Lsn,

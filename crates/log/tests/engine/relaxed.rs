@@ -6,12 +6,14 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use highwater_disk::sim::{SimClock, SimDisk};
+use highwater_log::error::{LogError, Rejection};
 use highwater_log::ids::Offset;
 use highwater_log::lane::waiters::Waiter;
 use highwater_log::options::{Durability, Options};
+use highwater_log::request::{End, Fork};
 use highwater_log::{Driver, Log};
 
-use super::support::{append, create, disk, machine, open, read_all, small};
+use super::support::{append, create, disk, machine, open, read_all, small, text};
 
 /// So long that a test which waits for it never ends.
 const FOR_EVER: Duration = Duration::from_secs(1 << 20);
@@ -96,4 +98,46 @@ fn closing_the_log_commits_what_is_staged_at_once() {
     drop(log);
     let log = open(&disk.crash(), &small()).unwrap();
     assert_eq!(read_all(&log, "a").unwrap(), b"x");
+}
+
+#[test]
+fn a_stream_that_is_hastened_is_committed_at_once_though_nobody_waits() {
+    let log = open_threads(&disk(7));
+    create(&log, "a").unwrap().wait().unwrap();
+    log.settle("a").expect("it has just been made").wait().unwrap();
+    append(&log, "a", b"x").unwrap().wait().unwrap();
+    log.hasten("a");
+    while read_all(&log, "a").unwrap().is_empty() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_hidden_source_ends_with_its_last_fork_when_somebody_asks_for_it() {
+    for lanes in [1, 3] {
+        let machine = machine(Arc::new(disk(8)), &SimClock::new(), 7);
+        let log = Log::open(machine, &Options { lanes, ..options() }, Driver::Threads).unwrap();
+        let config = text();
+        let fork = |name, source| {
+            log.settle(source).expect("it has just been made").wait().unwrap();
+            let (payload, end) = (&b""[..], End::Open);
+            let fork = Fork { name, source, offset: None, config: &config, payload, end };
+            log.fork(&fork).unwrap().wait().unwrap();
+        };
+        create(&log, "source").unwrap().wait().unwrap();
+        fork("middle", "source");
+        fork("last", "middle");
+        for name in ["source", "middle", "last"] {
+            log.delete(name).unwrap().wait().unwrap();
+        }
+        let is_hidden = || {
+            drop(log.settle("source"));
+            let read = log.read("source", Offset(0), 1);
+            matches!(read, Err(LogError::Rejected(Rejection::SoftDeleted)))
+        };
+        while is_hidden() {
+            std::thread::yield_now();
+        }
+        create(&log, "source").unwrap().wait().expect("the name is free");
+    }
 }

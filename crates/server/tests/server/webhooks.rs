@@ -76,10 +76,16 @@ fn wait(mut is_so: impl FnMut() -> bool, what: &str) {
 /// Points 50 and 52.
 #[test]
 fn a_webhook_is_sent_signed_and_its_done_moves_the_cursor() {
-    let server = start(&[("webhook-localhost", "true")]);
+    // Also where what wakes it would be durable in an hour.
+    for durability in ["wal", "relaxed=1h"] {
+        wakes_and_is_done(&start(&[("webhook-localhost", "true"), ("durability", durability)]));
+    }
+}
+
+fn wakes_and_is_done(server: &Running) {
     let receiver = Receiver::new();
-    assert_eq!(subscribe(&server, "s", &receiver.url).status, 201);
-    assert_eq!(subscribe(&server, "s", &receiver.url).status, 200);
+    assert_eq!(subscribe(server, "s", &receiver.url).status, 201);
+    assert_eq!(subscribe(server, "s", &receiver.url).status, 200);
     server.make("events/a");
     server.append("events/a", "x");
     let (stream, head, body) = receiver.take();
@@ -89,7 +95,7 @@ fn a_webhook_is_sent_signed_and_its_done_moves_the_cursor() {
     assert_eq!(body["callback_url"], callback, "the URL that the client used");
     let tail = body["streams"][0]["tail_offset"].clone();
     reply(stream, "200 OK", r#"{"done":true}"#);
-    let is_acked = || get(&server, "s")["streams"][0]["acked_offset"] == tail;
+    let is_acked = || get(server, "s")["streams"][0]["acked_offset"] == tail;
     wait(is_acked, "the cursor does not move");
     assert!(server.metrics().contains("highwater_webhooks_delivered_total 1"));
 }

@@ -21,9 +21,6 @@ use crate::error::{Outcome, Problem};
 use crate::path::StreamPath;
 use crate::service::{Expected, Observer, Streams};
 
-/// How long a subscription that cannot be read again yet is left alone, milliseconds.
-const REFRESH_MS: u64 = 50;
-
 /// Bounds of what clients can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubscriptionLimits {
@@ -74,10 +71,10 @@ pub(super) struct Inner {
 
 /// What appends ring: apart from the rest, so that they wait for nothing.
 #[derive(Debug, Default)]
-struct Bell {
-    notes: Notes,
+pub(super) struct Bell {
+    pub notes: Notes,
     driver: Option<Waker>,
-    has_news: bool,
+    pub has_news: bool,
 }
 
 /// A subscription and where it is kept.
@@ -200,88 +197,6 @@ impl Subscriptions {
         Ok((answer, staged))
     }
 
-    /// Settles once everything that was acknowledged can be seen: a worker that asks after an
-    /// append finds it, also where acknowledgements run ahead of the barrier.
-    pub(super) async fn settle_acknowledged(&self) {
-        let log = &self.streams.log;
-        let early: Vec<_> =
-            self.bell().notes.paths().filter_map(|path| log.settle(path.as_str())).collect();
-        let is_early = !early.is_empty();
-        for ticket in early {
-            // A log that has failed tells whoever changes something.
-            ticket.await.ok();
-        }
-        if is_early {
-            self.bell().notes.hasten();
-        }
-        self.settle();
-    }
-
-    /// Whether a subscription could not be written, and is to be read again.
-    pub fn has_stale(&self) -> bool {
-        !self.lock().stale.is_empty()
-    }
-
-    /// Reads those subscriptions again that could not be written: from the disk, perhaps. Until
-    /// then they are busy. One that cannot be read now is due again a little later.
-    ///
-    /// # Errors
-    /// The last one's that cannot be read.
-    pub fn refresh(&self) -> Outcome<()> {
-        let stale = std::mem::take(&mut self.lock().stale);
-        let mut outcome = Ok(());
-        for id in stale {
-            let Ok(entry) = self.entry(&id) else { continue };
-            let kept = entry.lock().journal.kept();
-            match kept.read(&self.streams.log) {
-                Ok(Some(subscription)) => {
-                    let mut held = entry.lock();
-                    held.subscription = subscription;
-                    held.is_stale = false;
-                    self.observe_all(&entry, &mut held);
-                    self.schedule(&id, &held.subscription);
-                    continue;
-                }
-                Ok(None) => {}
-                Err(problem) => outcome = Err(problem),
-            }
-            if !entry.lock().is_deleted {
-                self.lock().stale.insert(id.clone());
-                self.look_again(id, self.now_ms() + REFRESH_MS);
-            }
-        }
-        outcome
-    }
-
-    /// Finds out what the appends mean that were noted.
-    pub(super) fn settle(&self) {
-        let notes = {
-            let mut bell = self.bell();
-            bell.has_news = false;
-            bell.notes.take(self.now_ms())
-        };
-        if notes.is_empty() {
-            return;
-        }
-        let entries = self.lock().entries.clone();
-        for (path, note) in notes {
-            let tail = self.streams.log.info(path.as_str()).map(|info| info.tail);
-            for (id, entry) in &entries {
-                let mut held = entry.lock();
-                let is_followed = entry.glob.as_ref().is_some_and(|glob| glob.matches(&path))
-                    || held.subscription.links.contains_key(path.as_str());
-                if is_followed && !held.subscription.is_wake_stream(path.as_str()) {
-                    self.observe(&mut held.subscription, path.as_str());
-                    self.sweep(&mut held);
-                    self.schedule(id, &held.subscription);
-                }
-            }
-            if note.is_missed_by(tail) {
-                self.bell().notes.put_off(path, note, self.now_ms());
-            }
-        }
-    }
-
     /// Takes the ids of those that are to be looked at now.
     pub(super) fn take_due(&self) -> Vec<(String, Arc<Entry>)> {
         let now_ms = self.now_ms();
@@ -317,7 +232,7 @@ impl Subscriptions {
     }
 
     /// Notes when a subscription is to be looked at.
-    fn schedule(&self, id: &str, subscription: &Subscription) {
+    pub(super) fn schedule(&self, id: &str, subscription: &Subscription) {
         let wakes_now = subscription.phase == Phase::Idle && !subscription.pending.is_empty()
             || matches!(subscription.phase, Phase::Delivering { .. }) && !subscription.in_flight;
         let due_ms = if wakes_now { Some(0) } else { subscription.due_ms() };
@@ -348,7 +263,7 @@ impl Subscriptions {
         self.inner.lock().expect("nobody panics while holding the subscriptions")
     }
 
-    fn bell(&self) -> MutexGuard<'_, Bell> {
+    pub(super) fn bell(&self) -> MutexGuard<'_, Bell> {
         self.bell.lock().expect("nobody panics while holding the notes")
     }
 }

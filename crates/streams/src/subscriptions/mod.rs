@@ -5,7 +5,8 @@
 //! `url_policy` for where webhooks may go. `journal` keeps it in the log, one event a line; `keys`
 //! signs, `store` keeps what it signs with. `hub` holds all of them, `requests` takes requests,
 //! whose bodies are `wire`; `links` looks at the streams that are followed, `notes` has those that
-//! changed. `driver` says what is to be sent. Sending is somebody else's.
+//! changed, `settling` finds out what that means. `driver` says what is to be sent. Sending is
+//! somebody else's.
 
 pub mod config;
 mod driver;
@@ -18,6 +19,7 @@ pub mod machine;
 mod notes;
 pub mod refusal;
 mod requests;
+mod settling;
 pub mod state;
 mod store;
 pub mod url_policy;

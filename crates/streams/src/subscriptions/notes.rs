@@ -1,6 +1,7 @@
 //! Streams that have changed and were not looked at yet: each once, however often it changed.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use highwater_log::ids::Offset;
 
@@ -24,6 +25,8 @@ pub(super) struct Note {
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     fresh: HashMap<StreamPath, Note>,
+    /// Taken, and not looked at yet; with the number of those who have taken it.
+    taken: HashMap<StreamPath, u32>,
     /// With the time of the next look, milliseconds since 1970.
     late: HashMap<StreamPath, (Note, u64)>,
 }
@@ -44,7 +47,7 @@ impl Notes {
         }
     }
 
-    /// Takes what is to be looked at now.
+    /// Takes what is to be looked at now: [`Notes::looked_at`] is to follow for each.
     pub fn take(&mut self, now_ms: u64) -> Vec<(StreamPath, Note)> {
         let mut taken: Vec<(StreamPath, Note)> = self.fresh.drain().collect();
         self.late.retain(|path, (note, at_ms)| {
@@ -54,27 +57,48 @@ impl Notes {
             }
             !is_due
         });
+        for (path, _) in &taken {
+            *self.taken.entry(path.clone()).or_default() += 1;
+        }
         taken
+    }
+
+    /// Somebody has looked at one that was taken.
+    pub fn looked_at(&mut self, path: &StreamPath) {
+        if let Some(count) = self.taken.get_mut(path) {
+            *count -= 1;
+            if *count == 0 {
+                self.taken.remove(path);
+            }
+        }
     }
 
     /// Puts one off that has not shown what it should.
     pub fn put_off(&mut self, path: StreamPath, note: Note, now_ms: u64) {
-        if note.looks < MOST_LOOKS {
-            let at_ms = now_ms + (FIRST_MS << note.looks);
-            self.late.insert(path, (Note { looks: note.looks + 1, ..note }, at_ms));
+        if note.looks >= MOST_LOOKS {
+            return;
+        }
+        let at_ms = now_ms + (FIRST_MS << note.looks);
+        let note = Note { looks: note.looks + 1, ..note };
+        match self.late.entry(path) {
+            Entry::Vacant(place) => drop(place.insert((note, at_ms))),
+            Entry::Occupied(mut place) => {
+                // Neither takes the other's place: both may have told somebody.
+                let (other, other_ms) = place.get_mut();
+                other.tail = other.tail.max(note.tail);
+                other.is_unsure |= note.is_unsure;
+                other.looks = other.looks.min(note.looks);
+                *other_ms = (*other_ms).min(at_ms);
+            }
         }
     }
 
-    /// The streams noted.
+    /// The streams of which somebody may have been told more than subscriptions have seen, those
+    /// included that are being looked at.
     pub fn paths(&self) -> impl Iterator<Item = &StreamPath> {
-        self.fresh.keys().chain(self.late.keys())
-    }
-
-    /// Has all of them looked at with the next ones.
-    pub fn hasten(&mut self) {
-        for (_, at_ms) in self.late.values_mut() {
-            *at_ms = 0;
-        }
+        let told = self.late.iter().filter(|(_, (note, _))| note.tail > Offset(0));
+        let told = told.map(|(path, _)| path);
+        self.fresh.keys().chain(told).chain(self.taken.keys())
     }
 
     /// When one is to be looked at again, milliseconds since 1970.
@@ -116,16 +140,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hastened_is_looked_at_now() {
+    fn what_is_being_looked_at_is_noted_until_everybody_has() {
         let path = StreamPath::relative("a").unwrap();
         let mut notes = Notes::default();
         notes.add(&path, Expected::Tail(Offset(5)));
-        let (path, note) = notes.take(100).remove(0);
+        assert_eq!(notes.take(100).len(), 1);
+        notes.add(&path, Expected::Tail(Offset(9)));
+        assert_eq!(notes.take(100).len(), 1);
+        assert!(notes.take(100).is_empty());
+        for _ in 0..2 {
+            assert_eq!(notes.paths().collect::<Vec<_>>(), [&path]);
+            notes.looked_at(&path);
+        }
+        assert_eq!(notes.paths().count(), 0);
+        notes.add(&path, Expected::Tail(Offset(9)));
+        let (_, note) = notes.take(100)[0];
         notes.put_off(path.clone(), note, 100);
-        assert_eq!(notes.paths().collect::<Vec<_>>(), [&path]);
-        assert!(notes.take(101).is_empty());
-        notes.hasten();
-        assert_eq!(notes.take(101).len(), 1);
+        notes.looked_at(&path);
+        assert_eq!(notes.paths().count(), 1, "it has not shown what somebody was told");
+        notes.add(&path, Expected::Later);
+        let (_, note) = notes.take(101)[0];
+        notes.put_off(path.clone(), note, 101);
+        notes.looked_at(&path);
+        assert_eq!(notes.paths().count(), 1, "one note does not take another's place");
+        assert!(notes.take(125)[0].1.is_missed_by(Some(Offset(8))));
+        notes.looked_at(&path);
+        notes.add(&path, Expected::Later);
+        let (_, note) = notes.take(200)[0];
+        notes.put_off(path.clone(), note, 200);
+        notes.looked_at(&path);
+        assert_eq!(notes.paths().count(), 0, "nobody was told anything");
     }
 
     #[test]
