@@ -38,12 +38,21 @@ pub(crate) struct Range {
     pub is_closed: bool,
 }
 
+/// When a message that is longer than a chunk is read in one piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whole {
+    /// Whatever else is in memory.
+    Always,
+    /// While answers leave room for it.
+    WhereThereIsRoom,
+}
+
 impl Streams {
     /// Reads the chunk that begins at a place. A use of the stream.
     ///
     /// # Errors
-    /// [`Problem::NotFound`], [`Problem::Gone`], [`Problem::InsideMessage`], and what the log
-    /// gives.
+    /// [`Problem::NotFound`], [`Problem::Gone`], [`Problem::InsideMessage`], [`Problem::Busy`] for a
+    /// message that is longer than a chunk while answers fill their memory, and what the log gives.
     pub fn read(&self, path: &StreamPath, place: Place) -> Outcome<Chunk> {
         loop {
             let view = self.head(path)?;
@@ -65,7 +74,7 @@ impl Streams {
             Place::At(offset) => offset.min(view.tail),
         };
         let most = self.room.chunk_bytes(self.limits.chunk_bytes);
-        let range = self.range(path, view.kind(), (start, most))?;
+        let range = self.range_of(path, view.kind(), (start, most), Whole::WhereThereIsRoom)?;
         Ok(self.chunk(view, Some(start), range))
     }
 
@@ -91,7 +100,17 @@ impl Streams {
         &self,
         path: &StreamPath,
         kind: Kind,
+        place: (Offset, u64),
+    ) -> Outcome<Range> {
+        self.range_of(path, kind, place, Whole::Always)
+    }
+
+    fn range_of(
+        &self,
+        path: &StreamPath,
+        kind: Kind,
         (start, most): (Offset, u64),
+        whole: Whole,
     ) -> Outcome<Range> {
         let is_json = kind == Kind::Json;
         // The byte before says whether a message begins here.
@@ -108,7 +127,7 @@ impl Streams {
             return Ok(range);
         }
         if is_json {
-            self.end_at_message(path, range, most)
+            self.end_at_message(path, range, (most, whole))
         } else {
             if kind == Kind::Text {
                 range.end_at_character();
@@ -129,7 +148,12 @@ impl Streams {
     }
 
     /// Cuts a chunk behind its last whole message; reads on where it has none.
-    fn end_at_message(&self, path: &StreamPath, mut range: Range, most: u64) -> Outcome<Range> {
+    fn end_at_message(
+        &self,
+        path: &StreamPath,
+        mut range: Range,
+        (most, whole): (u64, Whole),
+    ) -> Outcome<Range> {
         loop {
             if let Some(end) = range.body.end_of_last_message() {
                 let rest = range.body.len() - end;
@@ -140,6 +164,11 @@ impl Streams {
             }
             if range.next == range.tail {
                 return Err(Problem::Damaged("a stored message has no end".to_owned()));
+            }
+            let len = u64::try_from(range.body.len()).expect("lengths have 64 bits at most");
+            if whole == Whole::WhereThereIsRoom && !self.room.has_room(len + most) {
+                let why = "there is no memory for a message as long as the next one".to_owned();
+                return Err(Problem::Busy(why));
             }
             let next = self.more(path, range.next, most)?;
             range.append(next);

@@ -39,6 +39,13 @@ impl Room {
         longest.min((left / PART).max(LEAST_BYTES))
     }
 
+    /// Whether there is room for an answer that cannot be shorter. The first one always has room:
+    /// there is no other way to read it.
+    pub fn has_room(&self, len: u64) -> bool {
+        let used = self.used.load(Ordering::Relaxed);
+        used == 0 || used.saturating_add(len) <= self.most
+    }
+
     /// Counts an answer until its last part is gone.
     pub fn count(&self, parts: &mut [Bytes]) {
         let len: usize = parts.iter().map(Bytes::len).sum();
@@ -85,9 +92,11 @@ mod tests {
         let least = 1000 * usize::try_from(LEAST_BYTES).unwrap();
         assert!(total < (64 << 20) + least, "{total}");
         assert_eq!(room.chunk_bytes(16 << 20), LEAST_BYTES);
+        assert!(!room.has_room(1 << 20));
         drop(held);
         assert_eq!(room.used.load(Ordering::Relaxed), 0);
         assert_eq!(room.chunk_bytes(16 << 20), 8 << 20);
         assert_eq!(room.chunk_bytes(10), 10, "what is asked for is the most");
+        assert!(room.has_room(1 << 40), "nothing else is held");
     }
 }

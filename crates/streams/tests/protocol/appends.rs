@@ -163,7 +163,7 @@ fn the_limit_is_on_what_is_stored() {
 /// Point 4.
 #[test]
 fn what_waits_for_the_disk_makes_an_append_busy_and_what_is_full_stays_so() {
-    let store = Store::with_options(138, |options| options.max_stream_bytes = 300 << 10);
+    let store = Store::with_options(138, LIMITS, |options| options.max_stream_bytes = 300 << 10);
     store.put("a", &create(TEXT, "")).unwrap();
     let body = "x".repeat(8 << 10);
     let request = append(TEXT, &body);

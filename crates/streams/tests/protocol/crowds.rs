@@ -266,3 +266,28 @@ fn with_readers_and_writers_in_threads_everybody_is_given_everything() {
         assert_eq!(found, Ok(WRITERS * APPENDS), "a reader waits for what has come long ago");
     }
 }
+
+/// I11: a message is never cut, so it is read only where there is room for all of it.
+#[test]
+fn messages_longer_than_a_chunk_share_the_memory_of_answers() {
+    let limits = Limits { chunk_bytes: 8 << 10, answers_bytes: 180 << 10, ..LIMITS };
+    let store = Store::with_options(412, limits, |options| {
+        options.segment_bytes = 256 << 10;
+        options.max_payload_bytes = 200 << 10;
+        options.max_staged_bytes = 400 << 10;
+    });
+    let message = format!("[\"{}\"]", "x".repeat(70 << 10));
+    store.put("a", &create(JSON, &message)).unwrap();
+    store.put("b", &create(JSON, "[1]")).unwrap();
+    let mut held =
+        vec![store.get("a", Place::Start).unwrap(), store.get("a", Place::Start).unwrap()];
+    assert_eq!(code(store.get("a", Place::Start)), "BUSY");
+    assert_eq!(text_of(&store.get("b", Place::Start).unwrap()), "[1]", "short ones go on");
+    held.pop();
+    assert_eq!(text_of(&store.get("a", Place::Start).unwrap()), message);
+    // One is always read, however long it is.
+    held.clear();
+    let longer = format!("[\"{}\"]", "x".repeat(190 << 10));
+    store.put("c", &create(JSON, &longer)).unwrap();
+    assert_eq!(text_of(&store.get("c", Place::Start).unwrap()), longer);
+}

@@ -64,8 +64,8 @@ impl Store {
     }
 
     /// A store with settings of its own.
-    pub fn with_options(seed: u64, change: impl FnOnce(&mut Options)) -> Self {
-        let Self { mut options, limits, .. } = Self::new(seed);
+    pub fn with_options(seed: u64, limits: Limits, change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Self::new(seed).options;
         change(&mut options);
         let disk = SimDisk::new(SimOptions::seeded(seed));
         Self::open(disk, SimClock::new(), (options, Driver::Caller), limits)
