@@ -145,8 +145,8 @@ fn content_bytes(log: &Log) -> u64 {
     log.metrics().iter().map(|lane| lane.content_bytes).sum()
 }
 
-fn is_full<T: std::fmt::Debug>(outcome: &LogResult<T>, why: &str) -> bool {
-    matches!(outcome, Err(LogError::Full(text)) if text.contains(why))
+fn is_full<T>(outcome: LogResult<T>, why: &str) -> bool {
+    outcome.is_err_and(|error| matches!(error, LogError::Full(text) if text.contains(why)))
 }
 
 fn fork_at(log: &Log, name: &str, offset: u64, payload: &[u8]) -> LogResult<()> {
@@ -161,11 +161,11 @@ fn a_stream_takes_as_many_bytes_as_it_may_what_it_inherits_included() {
     let log = open(&disk(11), &Options { max_stream_bytes: 10, ..small() }).unwrap();
     create(&log, "a").unwrap().wait().unwrap();
     append(&log, "a", b"1234567").unwrap().wait().unwrap();
-    assert!(is_full(&append(&log, "a", b"8901"), "10 bytes at most"));
+    assert!(is_full(append(&log, "a", b"8901"), "10 bytes at most"));
     append(&log, "a", b"890").unwrap().wait().unwrap();
-    assert!(is_full(&fork_at(&log, "b", 8, b"xyz"), "10 bytes"), "with its first content, too");
+    assert!(is_full(fork_at(&log, "b", 8, b"xyz"), "10 bytes"), "with its first content, too");
     fork_at(&log, "b", 8, b"xy").unwrap();
-    assert!(is_full(&append(&log, "b", b"z"), "10 bytes"));
+    assert!(is_full(append(&log, "b", b"z"), "10 bytes"));
     let end = Append { end: End::Close, ..plain("b", b"") };
     log.append(&end).unwrap().wait().unwrap();
     log.delete("b").unwrap().wait().unwrap();
@@ -184,18 +184,18 @@ fn all_streams_together_take_as_many_bytes_as_they_may_until_some_are_deleted() 
         append(&log, "a", &[1; 60]).unwrap().wait().unwrap();
         let first = Append { name: "b", payload: &[2; 30], ..by("p", 0) };
         log.append(&first).unwrap().wait().unwrap();
-        assert!(is_full(&append(&log, "c", &[3; 11]), "max_total_bytes"));
+        assert!(is_full(append(&log, "c", &[3; 11]), "max_total_bytes"));
         log.append(&first).unwrap().wait().expect("what is there already is no more");
         // What a fork inherits is its source's, which stays as long as the fork does.
         fork_at(&log, "f", 60, &[4; 10]).unwrap();
         assert_eq!(content_bytes(&log), 100);
         log.delete("a").unwrap().wait().unwrap();
-        assert!(is_full(&append(&log, "c", &[3]), "max_total_bytes"));
+        assert!(is_full(append(&log, "c", &[3]), "max_total_bytes"));
         log.checkpoint().unwrap();
         drop(log);
         let log = open(&disk, &options).unwrap();
         assert_eq!(content_bytes(&log), 100, "after an opening");
-        assert!(is_full(&append(&log, "c", &[3]), "max_total_bytes"));
+        assert!(is_full(append(&log, "c", &[3]), "max_total_bytes"));
         log.delete("f").unwrap().wait().unwrap();
         while log.step() {}
         assert_eq!(content_bytes(&log), 30, "the source has gone with its last fork");
@@ -215,7 +215,7 @@ fn streams_of_whoever_has_the_log_are_counted_and_not_refused() {
         create(&log, name).unwrap().wait().unwrap();
     }
     append(&log, "own/a", &[1; 55]).unwrap().wait().unwrap();
-    assert!(is_full(&append(&log, "a", &[1; 6]), "max_total_bytes"));
+    assert!(is_full(append(&log, "a", &[1; 6]), "max_total_bytes"));
     append(&log, "own/a", &[1; 55]).unwrap().wait().unwrap();
 }
 
@@ -226,7 +226,7 @@ fn streams_are_as_many_as_may_be_over_all_lanes() {
     for number in 0..6 {
         made(number).unwrap().unwrap();
     }
-    assert!(is_full(&made(6), "6 streams"));
+    assert!(is_full(made(6), "6 streams"));
     log.delete("s0").unwrap().wait().unwrap();
     made(6).unwrap().unwrap();
 }

@@ -51,8 +51,8 @@ impl Streams {
     /// Reads the chunk that begins at a place. A use of the stream.
     ///
     /// # Errors
-    /// [`Problem::NotFound`], [`Problem::Gone`], [`Problem::InsideMessage`], [`Problem::Busy`] for a
-    /// message that is longer than a chunk while answers fill their memory, and what the log gives.
+    /// [`Problem::NotFound`], [`Problem::Gone`], [`Problem::InsideMessage`], [`Problem::Busy`] for
+    /// a message longer than a chunk while answers fill their memory, and what the log gives.
     pub fn read(&self, path: &StreamPath, place: Place) -> Outcome<Chunk> {
         loop {
             let view = self.head(path)?;
