@@ -88,9 +88,9 @@ impl Oracle {
         self.lane(name)?.taken.streams.get(name)
     }
 
-    /// Streams that a lane has taken in, those that are over too.
-    pub(crate) fn streams_of(&self, lane: u16) -> usize {
-        self.lanes.get(&lane).map_or(0, |lane| lane.taken.streams.len())
+    /// Streams that all lanes have taken in, those that are over too.
+    pub(crate) fn taken_streams(&self) -> usize {
+        self.lanes.values().map(|lane| lane.taken.streams.len()).sum()
     }
 
     /// The stream of a name as far as readers must see it.

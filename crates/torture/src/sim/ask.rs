@@ -48,7 +48,7 @@ impl Life<'_> {
     /// As `place`, for a stream to be made.
     fn place_of_new(&self, wished: &WishedStream) -> Place {
         let place = self.place(&wished.name, wished.payload.len());
-        let streams = self.run.oracle.streams_of(place.lane);
+        let streams = self.run.oracle.taken_streams();
         let may_be_full = place.may_be_full || self.room.may_have_enough(streams);
         Place { may_be_full, ..place }
     }

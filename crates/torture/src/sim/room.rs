@@ -87,7 +87,7 @@ impl Room {
             || in_all.is_none_or(|segments| segments + held > self.images)
     }
 
-    /// Whether a stream may be refused in a lane that may have so many.
+    /// Whether a stream may be refused where there may be so many.
     pub(super) fn may_have_enough(&self, streams: usize) -> bool {
         u64::try_from(streams).expect("usize fits u64") >= self.max_streams
     }

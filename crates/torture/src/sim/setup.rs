@@ -77,7 +77,7 @@ impl Setup {
             max_wal_bytes: segment_bytes * dice.pick(&[3, 4, 8]),
             max_producers: dice.pick(&[2, 3, 128]),
             partition_streams: dice.pick(&[2, 3, 2048]),
-            max_streams: dice.pick(&[3, 100]),
+            max_streams: u64::from(lanes) * dice.pick(&[3, 100]),
             max_open_files: dice.pick(&[1, 2, 4]),
             file_barrier: dice.pick(&[FileBarrier::Syncfs, FileBarrier::Files]),
             durability: match dice.below(10) {
