@@ -178,3 +178,28 @@ fn a_connection_that_grows_old_during_a_live_answer_ends_behind_it() {
     assert!(text.ends_with("\n\n"), "{text}");
     assert_eq!(client.rest(), b"");
 }
+
+/// hyper may have to wait with the head, and who takes over waits with it.
+#[test]
+fn a_head_that_a_slow_client_does_not_take_yet_is_not_left_behind() {
+    let server = start(&[("send-buffer-bytes", "8KiB")]);
+    let mut clients: Vec<(usize, Client)> = Vec::new();
+    for number in 0..64 {
+        let (name, len) = (format!("s{number}"), 40_000 + 12_000 * number);
+        server.make(&name);
+        assert_eq!(server.append(&name, &"z".repeat(len)).status, 204);
+        let mut client = server.client();
+        let before = crate::support::request("GET", &stream(&name), &[], "");
+        let now = format!("{}?offset=now&live=sse", stream(&name));
+        client.send(before + &crate::support::request("GET", &now, &[], ""));
+        clients.push((len, client));
+    }
+    // Those whose first answers fit the system's buffers are live readers by now or soon.
+    for (len, client) in &mut clients {
+        assert_eq!(client.answer("GET").body.len(), *len);
+        let (status, headers) = client.head();
+        assert_eq!((status, headers.len() > 3), (200, true), "{headers:?}");
+        let first = String::from_utf8(client.chunk().unwrap()).unwrap();
+        assert!(first.starts_with("event: control\n"), "{first}");
+    }
+}
