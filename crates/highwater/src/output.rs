@@ -26,9 +26,14 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Writes a line to standard error. Where nobody reads it, or not any more, the run goes on all the
-/// same, after a moment.
+/// Writes a line to standard error. Where nobody reads it any more, the run goes on all the same.
 pub fn say(line: &str) {
+    drop(writeln!(io::stderr().lock(), "{line}"));
+}
+
+/// Writes a line to standard error for a program that has other things to do: where nobody reads
+/// it, it goes on after a moment.
+pub fn say_in_passing(line: &str) {
     let line = format!("{line}\n");
     // Written or not: there is nobody else to tell.
     within_a_moment(move || drop(io::stderr().lock().write_all(line.as_bytes())));

@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub fn run(args: &ServeArgs) -> Result<Ending> {
     let mut merged = merge::merge(args, std::env::vars_os())?;
     for warning in &merged.warnings {
-        output::say(&format!("highwater: {warning}"));
+        output::say_in_passing(&format!("highwater: {warning}"));
     }
     if args.print_config {
         output::print(&announce::configuration(&merged))?;
@@ -46,7 +46,7 @@ pub fn run(args: &ServeArgs) -> Result<Ending> {
     let ending = attend(&server, &signals);
     server.stop();
     if logs.left_out() > 0 {
-        output::say(&format!("highwater: {} log lines were left out", logs.left_out()));
+        output::say_in_passing(&format!("highwater: {} log lines were left out", logs.left_out()));
     }
     Ok(ending)
 }
@@ -77,12 +77,12 @@ fn attend(server: &Server, signals: &Receiver<i32>) -> Ending {
         match signals.recv_timeout(LOOK_EVERY) {
             Ok(SIGHUP) => server.reload(),
             Ok(_) | Err(RecvTimeoutError::Disconnected) => {
-                output::say("highwater: stopping");
+                output::say_in_passing("highwater: stopping");
                 return Ending::Done;
             }
             Err(RecvTimeoutError::Timeout) => {
                 if let Some(why) = server.has_failed() {
-                    output::say(&format!("highwater: {why}"));
+                    output::say_in_passing(&format!("highwater: {why}"));
                     return Ending::Failed;
                 }
             }
