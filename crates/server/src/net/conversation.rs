@@ -100,12 +100,12 @@ impl Protocols {
         let mut is_ending = false;
         std::future::poll_fn(|context| {
             match connection.watch.order(context.waker()) {
-                Order::End if !is_ending => {
+                Order::End | Order::Stop if !is_ending => {
                     is_ending = true;
                     conversation.as_mut().graceful_shutdown();
                 }
                 Order::Close => return Poll::Ready(Ok(())),
-                Order::GoOn | Order::End => {}
+                Order::GoOn | Order::End | Order::Stop => {}
             }
             conversation.as_mut().poll(context)
         })
@@ -123,12 +123,12 @@ impl Protocols {
         let mut is_ending = false;
         let handed = std::future::poll_fn(|context| {
             match connection.watch.order(context.waker()) {
-                Order::End if !is_ending => {
+                Order::End | Order::Stop if !is_ending => {
                     is_ending = true;
                     Pin::new(&mut conversation).graceful_shutdown();
                 }
                 Order::Close => return Poll::Ready(Ok(None)),
-                Order::GoOn | Order::End => {}
+                Order::GoOn | Order::End | Order::Stop => {}
             }
             if let Poll::Ready(ended) = Pin::new(&mut conversation).poll(context) {
                 return Poll::Ready(ended.map(|()| None));

@@ -131,7 +131,7 @@ impl Future for Live {
         let this = &mut *self;
         match this.connection.watch.order(context.waker()) {
             // An old connection ends behind its answer; only a server that stops ends answers.
-            Order::End if this.connection.app.stopping.is_cancelled() => this.handed.events.end(),
+            Order::Stop => this.handed.events.end(),
             Order::GoOn | Order::End => {}
             Order::Close => return Poll::Ready(Ok(None)),
         }

@@ -108,6 +108,7 @@ impl Door {
         }
         drop(listener);
         running.close();
+        self.rounds.stop();
         let ended = tokio::time::timeout(self.app.settings.shutdown_timeout.0, running.wait());
         if ended.await.is_err() {
             tracing::warn!("connections that did not end in time are cut");

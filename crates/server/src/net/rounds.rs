@@ -49,7 +49,14 @@ impl Rounds {
                 _ = look.tick() => {}
                 () = app.stopping.cancelled(), if !is_stopping => is_stopping = true,
             }
-            self.look(app, patience, is_stopping.then_some(Order::End));
+            self.look(app, patience, is_stopping.then_some(Order::Stop));
+        }
+    }
+
+    /// Has all end: whoever accepts no more says so itself, since who walks may be gone before.
+    pub fn stop(&self) {
+        for (_, watch) in self.lock().values() {
+            watch.give(Order::Stop);
         }
     }
 
@@ -63,7 +70,7 @@ impl Rounds {
                         tracing::debug!(%address, why, "connection cut");
                     }
                 }
-                Verdict::AskToEnd => drop(watch.give(Order::End)),
+                Verdict::AskToEnd => drop(watch.give(all.unwrap_or(Order::End))),
                 Verdict::Fine => drop(all.map(|order| watch.give(order))),
             }
         }

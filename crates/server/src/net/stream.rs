@@ -42,8 +42,12 @@ impl Stream {
 
     /// Has bytes that were read, all of them, read again.
     pub fn put_back(&mut self, bytes: Bytes) {
-        assert!(self.before.is_empty(), "what is put back was read last, so nothing is before it");
-        self.before = bytes;
+        if self.before.is_empty() {
+            self.before = bytes;
+        } else {
+            // Whoever read them left some of what was before.
+            self.before = [bytes, std::mem::take(&mut self.before)].concat().into();
+        }
     }
 
     /// Is done when the client has ended its side. What it sends instead is kept for who reads

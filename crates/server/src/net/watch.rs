@@ -59,8 +59,10 @@ pub(crate) enum Order {
     GoOn = 0,
     /// Let running requests end, and take no more.
     End = 1,
+    /// The server stops: end live answers, too.
+    Stop = 2,
     /// Close now.
-    Close = 2,
+    Close = 3,
 }
 
 impl Watch {
@@ -84,6 +86,7 @@ impl Watch {
         match self.order.load(Ordering::Acquire) {
             0 => Order::GoOn,
             1 => Order::End,
+            2 => Order::Stop,
             _ => Order::Close,
         }
     }
@@ -243,6 +246,29 @@ mod tests {
         watch.is_stalled();
         pass(16).await;
         assert!(matches!(watch.judge(&PATIENCE), Verdict::Cut(_)));
+    }
+
+    #[test]
+    fn a_connection_that_was_asked_to_end_hears_of_it_when_the_server_stops() {
+        let watch = Watch::new();
+        let heard = Arc::new(Heard::default());
+        let waker = Waker::from(Arc::clone(&heard));
+        assert_eq!(watch.order(&waker), Order::GoOn);
+        for (order, calls) in [(Order::End, 1), (Order::End, 1), (Order::Stop, 2), (Order::End, 2)]
+        {
+            watch.give(order);
+            assert_eq!(heard.0.load(Ordering::Relaxed), calls, "{order:?}");
+        }
+        assert_eq!(watch.order(&waker), Order::Stop);
+    }
+
+    #[derive(Default)]
+    struct Heard(AtomicU32);
+
+    impl std::task::Wake for Heard {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     #[tokio::test(start_paused = true)]

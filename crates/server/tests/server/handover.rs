@@ -203,3 +203,35 @@ fn a_head_that_a_slow_client_does_not_take_yet_is_not_left_behind() {
         assert!(first.starts_with("event: control\n"), "{first}");
     }
 }
+
+#[test]
+fn requests_ahead_of_live_answers_are_all_answered_however_many_are_read_at_once() {
+    let server = start(&[]);
+    server.make("a");
+    close(&server, "a");
+    for _ in 0..20 {
+        let mut client = server.client();
+        let pad = format!("X-Pad: {}\r\n", "p".repeat(8200));
+        client.send(live("a", "1.1", &pad) + &live("a", "1.1", "").repeat(400));
+        for number in 0..401 {
+            let (status, _) = client.head();
+            assert_eq!(status, 200, "{number}");
+            assert!(events(&mut client).contains("streamClosed"), "{number}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_stops_ends_a_live_answer_whichever_worker_has_it() {
+    for _ in 0..12 {
+        let server = start(&[("threads", "3"), ("shutdown-timeout", "2s")]);
+        server.make("a");
+        let mut client = server.client();
+        client.send(live("a", "1.1", ""));
+        client.head();
+        client.chunk();
+        server.stop();
+        let rest = client.rest();
+        assert!(rest.ends_with(b"0\r\n\r\n"), "{}", String::from_utf8_lossy(&rest));
+    }
+}
