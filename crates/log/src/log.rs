@@ -162,7 +162,7 @@ impl Log {
     /// See [`crate::error::Rejection`] and [`crate::error::LogError`].
     pub fn fork(&self, request: &Fork<'_>) -> LogResult<Ticket<Created>> {
         let (source, lane) = (self.lane(request.source), self.lane(request.name));
-        let parent = source.reserve_fork(request.source, request.offset)?;
+        let parent = source.reserve_fork(request)?;
         // I8: each lane comes back as far as its own barriers reach, so what is read of another is
         // behind one first.
         let ready = if source.id() == lane.id() { Ok(()) } else { source.sync_shared() };

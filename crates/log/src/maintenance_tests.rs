@@ -1,6 +1,8 @@
 //! Claims about the keeper: when checkpoints run, and what becomes of their failures.
 
-use std::task::{Context, Poll, Waker};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use highwater_disk::DiskResult;
 use highwater_disk::sim::{SimClock, SimDisk, SimOptions, SimRng};
@@ -9,6 +11,7 @@ use super::*;
 use crate::home::{Absorb, Extent, Lent};
 use crate::ids::{LaneId, Offset, StreamId};
 use crate::lane::commit::Ticket;
+use crate::options::Durability;
 use crate::request::{Append, Appended, Config, Create, End};
 use crate::{Driver, Log, Machine};
 
@@ -294,5 +297,73 @@ fn what_is_staged_next_has_memory_before_it_is_staged_in_each_segment() {
         while log.metrics()[0].commits.segments == segments {
             append(&log, &names[0]).unwrap().wait().unwrap();
         }
+    }
+}
+
+/// Commits whatever is asked for.
+fn settle(log: &Log) {
+    while log.step() {}
+}
+
+#[test]
+fn what_waits_for_a_checkpoint_keeps_no_later_append_of_its_thread_from_being_committed() {
+    let (options, clock) = (options(1), SimClock::new());
+    let (log, names) = open(&options, &clock);
+    log.kept(Arc::new(clock)).lanes[0].hold(Hold::Begin);
+    let mut attends = crate::lane::reactor::attend();
+    let mut attend = || {
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut attends).poll(&mut context).is_pending());
+    };
+    attend();
+    let (mut tickets, mut held) = (Vec::new(), 0);
+    for number in 1.. {
+        // Until the log can take no more.
+        let Ok(mut ticket) = append(&log, &names[0]) else { break };
+        // It asks, and whoever attends has it committed.
+        is_done(&mut ticket);
+        attend();
+        held += u64::from(!is_done(&mut ticket));
+        tickets.push(ticket);
+        let shown = log.info(&names[0]).unwrap().tail.0;
+        assert_eq!(shown, 8000 * number, "it can be read, whoever waits for what");
+    }
+    assert!(held > 0, "nothing was held up");
+}
+
+#[test]
+fn a_reader_waits_for_what_was_acknowledged_and_not_for_what_is_held_up() {
+    let within = Duration::from_secs(10);
+    let options = Options { durability: Durability::Relaxed { within }, ..options(1) };
+    let clock = SimClock::new();
+    let (log, names) = open(&options, &clock);
+    log.kept(Arc::new(clock)).lanes[0].hold(Hold::Begin);
+    loop {
+        let mut ticket = append(&log, &names[0]).unwrap();
+        if !is_done(&mut ticket) {
+            // The first that is held up, and nobody asks for it.
+            std::mem::forget(ticket);
+            break;
+        }
+        settle(&log);
+    }
+    let flag = Arc::new(Flag::default());
+    let waker = Waker::from(Arc::clone(&flag));
+    let mut context = Context::from_waker(&waker);
+    if let Some(mut settled) = log.settle(&names[0]) {
+        if Pin::new(&mut settled).poll(&mut context).is_pending() {
+            settle(&log);
+            assert!(flag.0.load(Ordering::SeqCst), "it is woken by the commit");
+        }
+        assert!(Pin::new(&mut settled).poll(&mut context).is_ready());
+    }
+}
+
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }

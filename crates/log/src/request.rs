@@ -67,6 +67,8 @@ pub struct Fork<'a> {
     pub name: &'a str,
     /// The source.
     pub source: &'a str,
+    /// The stream that the source's name has to be of, where not any will do.
+    pub source_id: Option<StreamId>,
     /// Length of the prefix; the source's durable tail where none is given.
     pub offset: Option<Offset>,
     /// Its configuration.

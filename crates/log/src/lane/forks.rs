@@ -10,7 +10,7 @@ use super::commit::Ticket;
 use super::streams::NewStream;
 use super::{Lane, State};
 use crate::error::{LogError, LogResult, Rejection};
-use crate::ids::{Offset, StreamId};
+use crate::ids::StreamId;
 use crate::request::{Created, Fork};
 use crate::table::SlotNo;
 use crate::table::rare::Parent;
@@ -22,15 +22,18 @@ impl Lane {
     ///
     /// # Errors
     /// [`Rejection::NotFound`], [`Rejection::SourceDeleted`], [`Rejection::BeyondTail`].
-    pub(crate) fn reserve_fork(&self, source: &str, offset: Option<Offset>) -> LogResult<Parent> {
+    pub(crate) fn reserve_fork(&self, request: &Fork<'_>) -> LogResult<Parent> {
         let mut state = self.lock();
-        let at = match self.visible(&state, source) {
+        let at = match self.visible(&state, request.source) {
             Err(Rejection::SoftDeleted) => return Err(Rejection::SourceDeleted.into()),
             found => found?,
         };
         let slot = state.table.slot(at);
         let (stream, tail) = (slot.id, slot.durable);
-        let offset = offset.unwrap_or(tail);
+        if request.source_id.is_some_and(|id| id != stream) {
+            return Err(Rejection::NotFound.into());
+        }
+        let offset = request.offset.unwrap_or(tail);
         if offset > tail {
             return Err(Rejection::BeyondTail { offset, tail }.into());
         }

@@ -139,6 +139,14 @@ impl Lane {
         Ok(())
     }
 
+    /// Has streams ended whose time is over, since somebody lacks the room that they take.
+    pub(super) fn end_overdue(&self, state: &State) {
+        let now_ms = self.now_ms();
+        if state.expiries.peek().is_some_and(|Reverse((ends, ..))| *ends <= now_ms) {
+            self.maintenance.ask();
+        }
+    }
+
     /// Ends streams whose time is over; gives whether there may be more.
     ///
     /// # Errors

@@ -18,9 +18,10 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::thread::ThreadId;
 
-use super::Lane;
 use super::waiters::{Waiter, Waiters};
+use super::{Committer, Lane, State};
 use crate::ids::Lsn;
+use crate::sync::MutexGuard;
 
 thread_local! {
     static HERE: RefCell<Option<Reactor>> = const { RefCell::new(None) };
@@ -221,8 +222,13 @@ impl Lane {
             return Seen::Acknowledged;
         }
         if let Some(asked) = left.asked
+            && asked <= first
             && state.acknowledged() <= asked
         {
+            // Who waits for a checkpoint is not woken by the commits that others need.
+            if state.held.from <= asked {
+                self.have_committed(state);
+            }
             return Seen::Asked(asked);
         }
         if state.is_worth_committing_at_once(first, left.tasks) {
@@ -234,5 +240,15 @@ impl Lane {
         state.waiters.add(first, Waiter::Task(task.clone()));
         self.call_committer(state);
         Seen::Asked(first)
+    }
+
+    /// Has what is staged committed: here, where there is no committer.
+    fn have_committed(&self, state: MutexGuard<'_, State>) {
+        if state.committer == Committer::Absent {
+            drop(state);
+            self.commit_step();
+        } else {
+            self.call_committer(state);
+        }
     }
 }

@@ -260,7 +260,8 @@ impl Lane {
         self.relaxed_within()?;
         let state = self.lock();
         let slot = state.table.slot(state.table.by_name(name)?);
-        let last = slot.last?.lsn();
+        // What is held up has not been acknowledged.
+        let last = slot.last?.lsn().min(Lsn(state.held.from.0.saturating_sub(1)));
         let is_behind = last >= state.durable && state.check_healthy().is_ok();
         is_behind.then(|| Ticket::until_visible(self, last, ()))
     }

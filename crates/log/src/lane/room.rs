@@ -159,7 +159,7 @@ impl Lane {
             }
         })?;
         state.staging.roll(image);
-        state.present = Present::default();
+        state.present = Present::rolled();
         Ok(())
     }
 

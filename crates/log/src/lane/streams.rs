@@ -81,10 +81,11 @@ impl Lane {
     ) -> LogResult<Ticket<Created>> {
         state.check_healthy()?;
         self.check_payload(new.payload)?;
-        self.holdings.check_stream(self.options.max_streams)?;
         self.check_config(new)?;
         let start = new.parent.map_or(Offset(0), |parent| parent.offset);
-        self.check_content(new.name, start, new.payload)?;
+        let room = self.holdings.check_stream(self.options.max_streams);
+        room.and_then(|()| self.check_content(new.name, start, new.payload))
+            .inspect_err(|_| self.end_overdue(state))?;
         self.check_memory_of(
             state,
             Slot::bytes_of(new.name.as_bytes()) + new.config.bytes() + Rare::BYTES,
@@ -138,7 +139,8 @@ impl Lane {
             }
             Decision::Stage => {}
         }
-        self.check_content(request.name, slot.tail, request.payload)?;
+        self.check_content(request.name, slot.tail, request.payload)
+            .inspect_err(|_| self.end_overdue(&state))?;
         if request.producer.is_some() || request.sequence.is_some() {
             self.check_memory_of(&state, Rare::growth(state.table.rare(at), request))?;
         }

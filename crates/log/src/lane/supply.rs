@@ -44,8 +44,8 @@ enum Lack<'a> {
 /// much. More is added when less than half is left.
 const AHEAD_BYTES: (usize, usize) = (256 << 10, 8 << 20);
 
-fn ahead_bytes(staged: usize) -> usize {
-    staged.clamp(AHEAD_BYTES.0, AHEAD_BYTES.1)
+fn ahead_bytes(staged: usize, least: usize) -> usize {
+    staged.clamp(AHEAD_BYTES.0.max(least), AHEAD_BYTES.1)
 }
 
 /// How far the active segment's image has memory.
@@ -55,13 +55,21 @@ pub(super) struct Present {
     to: usize,
     /// Whether more was asked for.
     is_asked: bool,
+    /// Bytes ahead at least: a lane that filled a segment is busy.
+    least: usize,
+}
+
+impl Present {
+    pub(super) fn rolled() -> Self {
+        Self { least: AHEAD_BYTES.1, ..Self::default() }
+    }
 }
 
 impl Lane {
     /// Asks for memory for what is staged next, where little is left.
     pub(super) fn ask_for_memory(&self, state: &mut State) {
         let staged = state.staging.end();
-        let wanted = staged.saturating_add(ahead_bytes(staged) / 2);
+        let wanted = staged.saturating_add(ahead_bytes(staged, state.present.least) / 2);
         let wanted = wanted.min(to_usize(self.identity.segment_bytes));
         if state.present.to < wanted && !state.present.is_asked {
             state.present.is_asked = true;
@@ -78,7 +86,8 @@ impl Lane {
             let active = state.segments.back().expect("a lane has a segment");
             let (image, number) = (active.image.clone(), active.number);
             let end = state.staging.end() / BLOCK_BYTES * BLOCK_BYTES;
-            let to = end.saturating_add(ahead_bytes(end)).min(image.capacity());
+            let to =
+                end.saturating_add(ahead_bytes(end, state.present.least)).min(image.capacity());
             let from = state.present.to.max(end);
             (image, number, from..to)
         };
@@ -196,6 +205,7 @@ impl Lane {
     pub(crate) fn prepare_files(&self) -> LogResult<()> {
         let (lane, segment_bytes) = (self.identity.lane, self.identity.segment_bytes);
         loop {
+            self.populate_ahead();
             match self.lack()? {
                 Lack::Nothing => return Ok(()),
                 Lack::File(file_no) => {

@@ -23,7 +23,7 @@ fn fork(log: &Log, name: &str, source: &str, offset: u64) {
     let config = text();
     let (payload, end) = (&b""[..], End::Open);
     let offset = Some(Offset(offset));
-    log.fork(&Fork { name, source, offset, config: &config, payload, end })
+    log.fork(&Fork { name, source, offset, source_id: None, config: &config, payload, end })
         .unwrap()
         .wait()
         .unwrap();

@@ -1,14 +1,17 @@
 //! What streams may take in memory (I11): what is beyond a bound is refused, and changes nothing.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use highwater_disk::sim::{SimClock, SimDisk};
-use highwater_log::Log;
 use highwater_log::error::{LogError, LogResult, Rejection};
 use highwater_log::ids::Offset;
 use highwater_log::lane::commit::Ticket;
 use highwater_log::options::Options;
 use highwater_log::request::{Append, Config, Create, End, Expiry, Fork, Producer};
+use highwater_log::{Driver, Log};
 
-use super::support::{append, create, disk, open, open_at, plain, read_all, small};
+use super::support::{append, create, disk, machine, open, open_at, plain, read_all, small};
 
 fn create_with(log: &Log, name: &str, config: &Config) -> LogResult<()> {
     let request = Create { name, config, payload: b"", end: End::Open };
@@ -152,7 +155,7 @@ fn is_full<T>(outcome: LogResult<T>, why: &str) -> bool {
 fn fork_at(log: &Log, name: &str, offset: u64, payload: &[u8]) -> LogResult<()> {
     let config = Config::default();
     let (source, offset, end) = ("a", Some(Offset(offset)), End::Open);
-    let fork = Fork { name, source, offset, config: &config, payload, end };
+    let fork = Fork { name, source, offset, source_id: None, config: &config, payload, end };
     log.fork(&fork)?.wait().map(drop)
 }
 
@@ -229,4 +232,19 @@ fn streams_are_as_many_as_may_be_over_all_lanes() {
     assert!(is_full(made(6), "6 streams"));
     log.delete("s0").unwrap().wait().unwrap();
     made(6).unwrap().unwrap();
+}
+
+#[test]
+fn room_that_a_stream_takes_whose_time_is_over_is_there_as_soon_as_somebody_lacks_it() {
+    let clock = SimClock::new();
+    let machine = machine(Arc::new(disk(15)), &clock, 15);
+    let log = Log::open(machine, &Options { max_streams: 1, ..small() }, Driver::Threads).unwrap();
+    let expiry = Some(Expiry::Sliding { ttl_ms: 10_000 });
+    create_with(&log, "short", &Config { expiry, ..Config::default() }).unwrap();
+    assert!(is_full(create(&log, "next"), "1 streams"));
+    clock.advance(Duration::from_secs(20));
+    // Nothing else makes the log look before a minute is over.
+    while is_full(create(&log, "next").map(Ticket::wait), "1 streams") {
+        std::thread::yield_now();
+    }
 }

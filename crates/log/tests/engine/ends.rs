@@ -43,7 +43,7 @@ fn watch(log: &Log, name: &str) -> (Arc<Bell>, Watch) {
 fn fork(log: &Log, name: &str, source: &str) {
     let config = text();
     let (offset, payload, end) = (None, &b""[..], End::Open);
-    let request = Fork { name, source, offset, config: &config, payload, end };
+    let request = Fork { name, source, offset, source_id: None, config: &config, payload, end };
     log.fork(&request).unwrap().wait().unwrap();
 }
 

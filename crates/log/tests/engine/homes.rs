@@ -182,7 +182,8 @@ fn bytes_at_home_are_found_without_being_read_and_read_later_in_pieces_of_any_si
     append(&log, "s", b"more").unwrap().wait().unwrap();
     let config = text();
     let (offset, payload, end) = (Some(Offset(150_000)), &b"own"[..], End::Open);
-    let fork = Fork { name: "f", source: "s", offset, config: &config, payload, end };
+    let fork =
+        Fork { name: "f", source: "s", offset, source_id: None, config: &config, payload, end };
     log.fork(&fork).unwrap().wait().unwrap();
     for buffer in [1000, 64 << 10, 100_000, 1 << 20] {
         assert_eq!(read_range(at_home(&log, "s", 0), buffer), content, "{buffer}");

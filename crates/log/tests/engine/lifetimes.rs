@@ -13,7 +13,7 @@ use crate::support::*;
 
 fn fork<'a>(name: &'a str, source: &'a str, offset: Option<u64>, config: &'a Config) -> Fork<'a> {
     let offset = offset.map(Offset);
-    Fork { name, source, offset, config, payload: b"", end: End::Open }
+    Fork { name, source, offset, source_id: None, config, payload: b"", end: End::Open }
 }
 
 fn rejected<T: std::fmt::Debug>(result: Result<T, LogError>) -> Rejection {
@@ -49,6 +49,26 @@ fn a_fork_is_its_sources_prefix_and_goes_its_own_way_in_any_lane() {
         drop(log);
         check(&open(&disk, &options).unwrap());
     }
+}
+
+#[test]
+fn a_fork_of_one_stream_is_none_of_another_that_has_its_name() {
+    let log = open(&disk(37), &small()).unwrap();
+    create(&log, "source").unwrap().wait().unwrap();
+    let meant = log.info("source").unwrap().id;
+    let text = text();
+    let of_it = |name| Fork { source_id: Some(meant), ..fork(name, "source", None, &text) };
+    log.fork(&of_it("a")).unwrap().wait().unwrap();
+    for name in ["a", "source"] {
+        log.delete(name).unwrap().wait().unwrap();
+        while log.step() {}
+    }
+    create(&log, "source").unwrap().wait().unwrap();
+    assert_eq!(rejected(log.fork(&of_it("b"))), Rejection::NotFound);
+    assert!(log.info("b").is_none(), "nothing is made");
+    log.delete("source").unwrap().wait().unwrap();
+    let gone = log.info("source").is_none();
+    assert!(gone, "nor is the other one counted to have a fork");
 }
 
 #[test]

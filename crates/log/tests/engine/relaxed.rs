@@ -121,7 +121,8 @@ fn a_hidden_source_ends_with_its_last_fork_when_somebody_asks_for_it() {
         let fork = |name, source| {
             log.settle(source).expect("it has just been made").wait().unwrap();
             let (payload, end) = (&b""[..], End::Open);
-            let fork = Fork { name, source, offset: None, config: &config, payload, end };
+            let fork =
+                Fork { name, source, offset: None, source_id: None, config: &config, payload, end };
             log.fork(&fork).unwrap().wait().unwrap();
         };
         create(&log, "source").unwrap().wait().unwrap();

@@ -39,7 +39,7 @@ fn by<'a>(name: &'a str, id: &'a str, sequence: u64) -> Append<'a> {
 
 fn fork<'a>(name: &'a str, source: &'a str, config: &'a Config) -> Fork<'a> {
     let (offset, payload, end) = (Some(Offset(2)), &b"its own"[..], End::Open);
-    Fork { name, source, offset, config, payload, end }
+    Fork { name, source, offset, source_id: None, config, payload, end }
 }
 
 /// Streams in every state that there is.

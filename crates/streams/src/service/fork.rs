@@ -2,7 +2,7 @@
 
 use highwater_log::error::Rejection;
 use highwater_log::ids::Offset;
-use highwater_log::request::{self, CreateOutcome, End};
+use highwater_log::request::{self, End};
 
 use super::create::{Create, Created, config, existing, refused};
 use super::metadata::ForkMetadata;
@@ -45,6 +45,8 @@ impl Streams {
         let fork = request::Fork {
             name: path.as_str(),
             source: from.source.as_str(),
+            // Another one under its name may hold another type.
+            source_id: Some(source.id),
             offset: Some(offset),
             config: &config,
             payload,
@@ -54,9 +56,6 @@ impl Streams {
         let note = self.note(path);
         let created = staged.await?;
         note.done(Expected::Tail(created.tail));
-        if created.outcome == CreateOutcome::New {
-            self.check_source(path, &source).await?;
-        }
         Ok(Created {
             outcome: created.outcome,
             content_type,
@@ -67,17 +66,6 @@ impl Streams {
 
     fn source(&self, path: &StreamPath) -> Outcome<View> {
         self.head(path).map_err(of_source)
-    }
-
-    /// Takes a fork back whose source was another stream by the time it was forked: it may hold
-    /// another type.
-    async fn check_source(&self, path: &StreamPath, source: &View) -> Outcome<()> {
-        let made = self.log.info(path.as_str()).and_then(|info| info.fork);
-        if made.is_none_or(|fork| fork.source == source.id) {
-            return Ok(());
-        }
-        self.delete(path).await?;
-        Err(Problem::SourceNotFound)
     }
 
     /// Says whether finding the place where a fork begins would read from the disk.

@@ -207,6 +207,7 @@ impl<'a> Worker<'a> {
                 let fork = Fork {
                     name,
                     source,
+                    source_id: None,
                     offset: Some(Offset(*offset)),
                     config: &config,
                     payload: &payload,

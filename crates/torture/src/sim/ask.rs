@@ -97,8 +97,15 @@ impl Life<'_> {
         let id = self.number(&wished.name);
         let config = log_config(wished.config, id);
         let (name, payload, end) = (&wished.name[..], &wished.payload[..], wished.end());
-        let request =
-            Fork { name, source, offset: offset.map(Offset), config: &config, payload, end };
+        let request = Fork {
+            name,
+            source,
+            offset: offset.map(Offset),
+            source_id: None,
+            config: &config,
+            payload,
+            end,
+        };
         let there = self.run.oracle.there(source, place.now_ms);
         let refused = match (there, &seen) {
             (There::Stream(stream), Some(seen)) => {

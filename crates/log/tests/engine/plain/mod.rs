@@ -209,7 +209,15 @@ impl Pair {
     ) -> LogResult<Ticket<Created>> {
         let (config, end, offset) = (config(new), end(new.closes), offset.map(Offset));
         let (name, payload) = (new.name, new.payload);
-        self.log().fork(&Fork { name, source, offset, config: &config, payload, end })
+        self.log().fork(&Fork {
+            name,
+            source,
+            offset,
+            source_id: None,
+            config: &config,
+            payload,
+            end,
+        })
     }
 
     fn ask_append(&self, add: &Add<'_>) -> LogResult<Ticket<Appended>> {
