@@ -60,6 +60,7 @@ pub(super) struct Present {
 }
 
 impl Present {
+    /// Of a segment that follows a full one.
     pub(super) fn rolled() -> Self {
         Self { least: AHEAD_BYTES.1, ..Self::default() }
     }
