@@ -1,5 +1,7 @@
 //! What lies below `__ds`: subscriptions, the keys that webhooks are signed with, lists of streams.
 
+use std::sync::Arc;
+
 use highwater_streams::error::Problem;
 use highwater_streams::path::StreamPath;
 use http::{Method, Response, StatusCode, header};
@@ -8,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::reply::Reply;
-use super::{Answer, Asked, body, names, route};
+use super::{Answer, Asked, body, cold, names, route};
 use crate::access::bearer;
 use crate::access::scope::Action;
 
@@ -66,7 +68,10 @@ impl Asked<'_> {
             }
             Method::DELETE => {
                 self.may(Action::Admin, id)?;
-                subscriptions.delete(id).await?;
+                // A client that goes away does not end it half-way.
+                let (subscriptions, id) = (Arc::clone(subscriptions), id.to_owned());
+                let deleting = tokio::spawn(async move { subscriptions.delete(&id).await });
+                cold::taken(deleting.await)??;
                 Ok(nothing())
             }
             _ => Err(Failure::Method { allow: "GET, HEAD, PUT, DELETE, OPTIONS" }),

@@ -1,12 +1,12 @@
 //! Subscriptions: webhooks sent and answered, workers, and restarts.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, PATIENCE, Running, start, start_in, stream};
+use crate::support::{Answer, PATIENCE, Running, request, start, start_in, stream};
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 
@@ -70,6 +70,27 @@ fn wait(mut is_so: impl FnMut() -> bool, what: &str) {
     while !is_so() {
         assert!(started.elapsed() < PATIENCE, "{what}");
         std::thread::yield_now();
+    }
+}
+
+/// A client may go away while the barrier of its request is under way.
+#[test]
+fn a_delete_whose_client_goes_away_is_done_all_the_same_and_its_id_is_free() {
+    let server = start(&[("webhook-localhost", "true"), ("durability", "wal")]);
+    let url = "http://127.0.0.1:9/";
+    for number in 0..20 {
+        let id = format!("s{number}");
+        assert_eq!(subscribe(&server, &id, url).status, 201);
+        let mut client = server.client();
+        client.send(request("DELETE", &subscription(&id), &[], ""));
+        let told = || server.ask("GET", &subscription(&id), &[], "").status;
+        wait(|| told() == 404, "it is not deleted");
+        client.stream.get_ref().shutdown(Shutdown::Both).unwrap();
+    }
+    for number in 0..20 {
+        let id = format!("s{number}");
+        // Until its end is durable the id is taken.
+        wait(|| subscribe(&server, &id, url).status == 201, "the id names nothing for ever");
     }
 }
 
