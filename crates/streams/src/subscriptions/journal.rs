@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use highwater_log::Log;
-use highwater_log::error::LogResult;
+use highwater_log::error::{LogError, LogResult, Rejection};
 use highwater_log::ids::Offset;
 use highwater_log::lane::commit::Ticket;
 use highwater_log::request::{Append, Appended, Config, Create, Created, End};
@@ -32,13 +32,14 @@ pub(super) struct Journal {
     id: String,
     number: u64,
     bytes: u64,
-    first_bytes: u64,
+    /// How long it may become before it is written anew.
+    most_bytes: u64,
     /// The one before, until it is deleted.
     old: Option<u64>,
 }
 
 /// Where a subscription is kept, and how long that is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {
     id: String,
     number: u64,
@@ -127,10 +128,18 @@ impl Journal {
                 self.old = None;
             }
         }
-        if self.old.is_none() && self.bytes > 2 * self.first_bytes + SLACK_BYTES {
-            let (new, staged) = write_anew(log, subscription, self.number + 1)?;
-            *self = Self { old: Some(self.number), ..new };
-            return Ok(Some(staged));
+        if self.old.is_none() && self.bytes > self.most_bytes {
+            match write_anew(log, subscription, self.number + 1) {
+                Ok((new, staged)) => {
+                    *self = Self { old: Some(self.number), ..new };
+                    return Ok(Some(staged));
+                }
+                // There may be no room for another stream, and room in this one.
+                Err(Problem::Full(_) | Problem::Busy(_)) => {
+                    self.most_bytes = self.bytes + SLACK_BYTES;
+                }
+                Err(problem) => return Err(problem),
+            }
         }
         let name = name_of(&self.id, self.number);
         let mut last = None;
@@ -160,7 +169,8 @@ impl Journal {
         }
         let bytes = to_u64(text.len());
         let first_bytes = to_u64(pieces(&subscription.snapshot()).iter().map(String::len).sum());
-        Ok(Some((Self { id: id.to_owned(), number, bytes, first_bytes, old: None }, subscription)))
+        let most_bytes = most_bytes(first_bytes);
+        Ok(Some((Self { id: id.to_owned(), number, bytes, most_bytes, old: None }, subscription)))
     }
 }
 
@@ -196,6 +206,8 @@ fn write_anew(log: &Log, subscription: &Subscription, number: u64) -> Outcome<(J
     let name = name_of(&subscription.id, number);
     let pieces = pieces(&subscription.snapshot());
     let config = Config::default();
+    // What an attempt that failed may have left.
+    delete(log, &subscription.id, number)?;
     let mut staged = None;
     for piece in &pieces {
         let payload = piece.as_bytes();
@@ -217,7 +229,7 @@ fn write_anew(log: &Log, subscription: &Subscription, number: u64) -> Outcome<(J
     }
     let bytes = to_u64(pieces.iter().map(String::len).sum());
     let id = subscription.id.clone();
-    let journal = Journal { id, number, bytes, first_bytes: bytes, old: None };
+    let journal = Journal { id, number, bytes, most_bytes: most_bytes(bytes), old: None };
     Ok((journal, staged.expect("a snapshot has events")))
 }
 
@@ -227,10 +239,13 @@ fn append(log: &Log, name: &str, payload: &[u8]) -> Outcome<Ticket<Appended>> {
     Ok(log.append(&append)?)
 }
 
-/// Nobody waits for it: what is left of it is deleted when the log is opened again.
+/// Deletes a journal, if it is there. Nobody waits for it: what is left of it is deleted when the
+/// log is opened again.
 fn delete(log: &Log, id: &str, number: u64) -> Outcome<()> {
-    drop(log.delete(&name_of(id, number))?);
-    Ok(())
+    match log.delete(&name_of(id, number)) {
+        Ok(_) | Err(LogError::Rejected(Rejection::NotFound)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Writes events as lines, in pieces that a log takes at once.
@@ -256,6 +271,11 @@ fn name_of(id: &str, number: u64) -> String {
 
 fn damaged(name: &str) -> Problem {
     Problem::Damaged(format!("the journal {name} cannot be read"))
+}
+
+/// How long a journal may become that began with so many bytes.
+fn most_bytes(first_bytes: u64) -> u64 {
+    2 * first_bytes + SLACK_BYTES
 }
 
 fn to_u64(len: usize) -> u64 {

@@ -14,6 +14,7 @@ mod messages;
 mod producers;
 mod reads;
 mod subscribing;
+mod subscription_faults;
 mod subscription_storage;
 mod subscriptions;
 mod support;

@@ -1,7 +1,9 @@
 //! Subscriptions on a simulated disk, and short ways to ask for things.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -43,7 +45,12 @@ pub struct Subs {
 
 impl Subs {
     pub fn new(seed: u64) -> Self {
-        Self::open(Store::new(seed), Arc::new(Seeded(AtomicU64::new(seed << 20))))
+        Self::over(Store::new(seed), seed)
+    }
+
+    /// Subscriptions of a store with settings of its own.
+    pub fn over(store: Store, seed: u64) -> Self {
+        Self::open(store, Arc::new(Seeded(AtomicU64::new(seed << 20))))
     }
 
     fn open(store: Store, entropy: Arc<Seeded>) -> Self {
@@ -107,6 +114,16 @@ impl Subs {
         self.store.post(name, &append(JSON, body)).unwrap();
     }
 
+    /// Stages appends to a stream, `filler`, until there is no room for any more: until the log
+    /// commits.
+    pub fn fill(&self) {
+        self.put_stream("filler", "[]");
+        let (body, filler) = (format!("\"{}\"", "x".repeat(8000)), path("filler"));
+        for request in [append(JSON, &body), append(JSON, "1")] {
+            while first_poll(self.store.streams.append(&filler, &request)).is_none() {}
+        }
+    }
+
     /// All messages of a stream.
     pub fn messages(&self, name: &str) -> Vec<Value> {
         let chunks = self.store.chunks(name);
@@ -143,6 +160,14 @@ impl Subs {
         let signature = Signature::from_slice(&signature).unwrap();
         let message = [seconds.as_bytes(), b".", &webhook.body].concat();
         public.verify(&message, &signature).unwrap();
+    }
+}
+
+/// What a future gives at once; where it waits, it is dropped.
+pub fn first_poll<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
     }
 }
 

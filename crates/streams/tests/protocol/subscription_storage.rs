@@ -136,35 +136,15 @@ fn a_change_that_finds_no_room_changes_nothing() {
     let token = claimed["token"].as_str();
     let report = json!({ "wake_id": claimed["wake_id"], "generation": 1, "done": true,
         "acks": [{ "stream": "events/a", "offset": offset(3) }] });
-    subs.put_stream("filler", "[]");
-    let body = format!("\"{}\"", "x".repeat(8000));
-    let filler = path("filler");
-    let requests = [append(JSON, &body), append(JSON, "1")];
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let mut waiting = Vec::new();
-    for request in &requests {
-        loop {
-            let mut future = Box::pin(subs.store.streams.append(&filler, request));
-            if future.as_mut().poll(&mut context).is_ready() {
-                break;
-            }
-            waiting.push(future);
-        }
-    }
+    subs.fill();
     let body = report.to_string();
-    {
-        let mut ack = Box::pin(subs.subs.ack("p", token, body.as_bytes()));
-        let std::task::Poll::Ready(answer) = ack.as_mut().poll(&mut context) else {
-            panic!("there is no room");
-        };
-        assert_eq!(refusal(answer), "BUSY");
-    }
+    let answer = first_poll(subs.subs.ack("p", token, body.as_bytes()));
+    assert_eq!(refusal(answer.expect("there is no room")), "BUSY");
     assert!(subs.subs.has_stale());
     assert_eq!(refusal(subs.subs.get("p", ROOT)), "BUSY", "nobody is told what is not kept");
     subs.subs.refresh().unwrap();
     assert_eq!(subs.get("p")["streams"][0]["acked_offset"], offset(0));
     assert!(!subs.subs.has_stale());
-    drop(waiting);
     while subs.store.log.step() {}
     assert_eq!(subs.ack("p", token, &report), Ok(false), "and then it is done after all");
 }
