@@ -69,6 +69,7 @@ impl Streams {
                 return existing(view, request);
             }
             // It is gone again, or not durable yet.
+            self.settle(path).await?;
             Yield::default().await;
         }
     }

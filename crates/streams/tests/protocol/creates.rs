@@ -1,9 +1,17 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
 use highwater_log::ids::Offset;
+use highwater_log::options::Durability;
 use highwater_log::request::{CreateOutcome, End};
 use highwater_streams::fields::Lifetime;
 use highwater_streams::offset::Place;
 use highwater_streams::service::{Append, Create};
 
+use crate::subscribing::first_poll;
 use crate::support::*;
 
 /// Point 6.
@@ -202,4 +210,39 @@ fn head_tells_type_tail_lifetime_and_end() {
     let end = Create { end: End::Close, ..create(TEXT, "") };
     store.put("c", &end).unwrap();
     assert!(store.streams.head(&path("c")).unwrap().is_closed);
+}
+
+/// Whoever waits for another's stream sleeps, also where that was acknowledged long before it is
+/// committed.
+#[test]
+fn a_create_that_meets_another_which_nobody_sees_yet_waits_for_it_without_spinning() {
+    let store = Store::with_options(411, LIMITS, |options| {
+        options.durability = Durability::Relaxed { within: Duration::from_secs(10) };
+    });
+    store.put("source", &create(TEXT, "abc")).unwrap();
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut context = Context::from_waker(&waker);
+    let (name, request) = (path("name"), fork("source", None, 0));
+    let mut forked = pin!(store.streams.create(&name, &request));
+    assert!(forked.as_mut().poll(&mut context).is_pending());
+    while store.log.step() {}
+    // Before it goes on, somebody else makes another stream of this name.
+    let plain = create(TEXT, "x");
+    assert!(first_poll(store.streams.create(&name, &plain)).is_some(), "it is acknowledged early");
+    assert!(woken.0.swap(false, Ordering::SeqCst));
+    assert!(forked.as_mut().poll(&mut context).is_pending());
+    assert!(!woken.0.load(Ordering::SeqCst), "it spins");
+    let outcome = store.run(forked);
+    assert_eq!(code(outcome), "STREAM_EXISTS");
+}
+
+/// Whether somebody was woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
