@@ -8,7 +8,7 @@ use bytes::Bytes;
 use highwater_log::request::End;
 
 use super::config::Delivery;
-use super::hub::{Entry, Subscriptions};
+use super::hub::{Entry, PAUSE_MS, Subscriptions};
 use super::machine::{Delivered, Sent, Task, WakeRef};
 use super::refusal::Refusal;
 use super::state::{Phase, Subscription};
@@ -17,9 +17,6 @@ use crate::content::ContentType;
 use crate::error::{Outcome, Problem};
 use crate::path::StreamPath;
 use crate::service::Append;
-
-/// How long something that could not be staged is left alone, milliseconds.
-const PAUSE_MS: u64 = 1000;
 
 /// A webhook to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +97,9 @@ impl Subscriptions {
     /// Writes and signs a webhook, unless its wake is over by now.
     fn webhook(&self, entry: &Entry, (wake, attempt): (&WakeRef, u32)) -> Option<Webhook> {
         let held = entry.lock();
+        if held.check().is_err() {
+            return None;
+        }
         let subscription = &held.subscription;
         let Delivery::Webhook { url } = &subscription.config.delivery else { return None };
         let is_current = matches!(&subscription.phase,
@@ -125,10 +125,14 @@ impl Subscriptions {
         })
     }
 
-    /// Writes a wake event into the wake stream.
+    /// Writes a wake event into the wake stream, unless its wake is over by now.
     async fn announce(&self, id: &str, entry: &Entry, wake: &WakeRef) -> Outcome<()> {
         let (stream, event) = {
             let held = entry.lock();
+            // One that is read again announces what is kept of it.
+            if held.check().is_err() || held.subscription.wake().as_ref() != Some(wake) {
+                return Ok(());
+            }
             let Delivery::PullWake { wake_stream } = &held.subscription.config.delivery else {
                 return Ok(());
             };

@@ -21,6 +21,9 @@ use crate::error::{Outcome, Problem};
 use crate::path::StreamPath;
 use crate::service::{Expected, Observer, Streams};
 
+/// How long a subscription that could not be written is left alone, milliseconds.
+pub(super) const PAUSE_MS: u64 = 1000;
+
 /// Bounds of what clients can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubscriptionLimits {
@@ -91,6 +94,10 @@ pub(super) struct Held {
     pub is_deleted: bool,
     /// What has changed could not be written: it has to be read again before it counts.
     pub is_stale: bool,
+    /// It does nothing by itself before that, milliseconds since 1970.
+    pub rests_until_ms: u64,
+    /// Streams that were looked at while it was stale, since it was last begun to be read.
+    pub missed: BTreeSet<StreamPath>,
     /// Links that there were when all of them were last looked at.
     pub links_then: usize,
 }
@@ -111,7 +118,7 @@ impl Subscriptions {
             let entry = Entry::new(subscription, journal);
             {
                 let mut held = entry.lock();
-                this.observe_all(&entry, &mut held);
+                this.observe_all(&entry, &mut held.subscription);
                 let mut turn = this.new_turn();
                 held.subscription.resume(&mut turn);
                 let Held { subscription, journal, .. } = &mut *held;
@@ -182,18 +189,21 @@ impl Subscriptions {
         let mut staged = None;
         if !turn.events.is_empty() {
             match journal.stage(&self.streams.log, subscription, &turn.events) {
-                Ok(ticket) => staged = ticket,
+                Ok(ticket) => {
+                    staged = ticket;
+                    held.rests_until_ms = 0;
+                }
                 Err(problem) => {
                     // What is not written has not happened.
                     held.is_stale = true;
-                    drop(held);
+                    held.rests_until_ms = turn.now_ms + PAUSE_MS;
                     self.lock().stale.insert(id.to_owned());
-                    self.look_again(id.to_owned(), 0);
+                    self.look_again(id.to_owned(), held.rests_until_ms);
                     return Err(problem.into());
                 }
             }
         }
-        self.schedule(id, &held.subscription);
+        self.schedule(id, &held);
         Ok((answer, staged))
     }
 
@@ -232,14 +242,15 @@ impl Subscriptions {
     }
 
     /// Notes when a subscription is to be looked at.
-    pub(super) fn schedule(&self, id: &str, subscription: &Subscription) {
+    pub(super) fn schedule(&self, id: &str, held: &Held) {
+        let subscription = &held.subscription;
         let wakes_now = subscription.phase == Phase::Idle && !subscription.pending.is_empty()
             || matches!(subscription.phase, Phase::Delivering { .. }) && !subscription.in_flight;
         let due_ms = if wakes_now { Some(0) } else { subscription.due_ms() };
         let mut inner = self.lock();
         match due_ms {
             Some(due_ms) => {
-                inner.due.insert(id.to_owned(), due_ms);
+                inner.due.insert(id.to_owned(), due_ms.max(held.rests_until_ms));
             }
             None => {
                 inner.due.remove(id);
@@ -308,14 +319,28 @@ impl Held {
 impl Entry {
     pub(super) fn new(subscription: Subscription, journal: Journal) -> Self {
         let (glob, links_then) = (subscription.config.glob(), subscription.links.len());
-        let (is_deleted, is_stale) = (false, false);
-        let held = Held { subscription, journal, is_deleted, is_stale, links_then };
+        let held = Held {
+            subscription,
+            journal,
+            is_deleted: false,
+            is_stale: false,
+            rests_until_ms: 0,
+            missed: BTreeSet::new(),
+            links_then,
+        };
         Self { glob, held: Mutex::new(held) }
     }
 
     pub(super) fn matches(&self, name: &str) -> bool {
         let path = StreamPath::relative(name).ok();
         self.glob.as_ref().zip(path).is_some_and(|(glob, path)| glob.matches(&path))
+    }
+
+    /// Whether a subscription of this entry follows a stream, and does not write it itself.
+    pub(super) fn follows(&self, subscription: &Subscription, path: &StreamPath) -> bool {
+        let is_followed = self.glob.as_ref().is_some_and(|glob| glob.matches(path))
+            || subscription.links.contains_key(path.as_str());
+        is_followed && !subscription.is_wake_stream(path.as_str())
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Held> {

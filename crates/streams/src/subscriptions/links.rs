@@ -61,8 +61,7 @@ impl Subscriptions {
     }
 
     /// Looks at every stream that a subscription follows.
-    pub(super) fn observe_all(&self, entry: &Entry, held: &mut Held) {
-        let subscription = &mut held.subscription;
+    pub(super) fn observe_all(&self, entry: &Entry, subscription: &mut Subscription) {
         let mut names: Vec<String> = subscription.links.keys().cloned().collect();
         if let Some(glob) = &entry.glob {
             names.extend(self.matching(glob));

@@ -55,7 +55,8 @@ impl Subscriptions {
         Ok(wire::subscription(&held.subscription, &self.settings.keys, root))
     }
 
-    /// Deletes a subscription: what is under way for it fails from now on.
+    /// Deletes a subscription: what is under way for it fails from now on. Not to be dropped before
+    /// it is done: until then its id is taken, and names nothing.
     ///
     /// # Errors
     /// [`Refusal::NotFound`], and what the log gives.
@@ -71,13 +72,20 @@ impl Subscriptions {
         };
         for name in names {
             if let Err(problem) = self.delete_journal(&name).await {
-                entry.lock().is_deleted = false;
+                let mut held = entry.lock();
+                held.is_deleted = false;
+                if held.is_stale {
+                    // Whoever reads those again has passed it over.
+                    self.lock().stale.insert(id.to_owned());
+                    self.look_again(id.to_owned(), self.now_ms());
+                }
                 return Err(problem.into());
             }
         }
         let mut inner = self.lock();
         inner.entries.remove(id);
         inner.due.remove(id);
+        inner.stale.remove(id);
         self.count.store(inner.entries.len(), Ordering::Release);
         Ok(())
     }

@@ -19,6 +19,15 @@ enum Followed {
     No,
 }
 
+/// What became of reading a subscription again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reread {
+    /// It is as it is kept.
+    Done,
+    /// What is kept of it cannot be seen yet.
+    TooEarly,
+}
+
 impl Subscriptions {
     /// Settles once everything that was acknowledged can be seen: a worker that asks after an
     /// append finds it, also where acknowledgements run ahead of the barrier.
@@ -72,13 +81,14 @@ impl Subscriptions {
         let mut followed = Followed::No;
         for (id, entry) in entries {
             let mut held = entry.lock();
-            let is_followed = entry.glob.as_ref().is_some_and(|glob| glob.matches(path))
-                || held.subscription.links.contains_key(path.as_str());
-            if is_followed && !held.subscription.is_wake_stream(path.as_str()) {
+            if held.is_stale {
+                held.missed.insert(path.clone());
+            }
+            if entry.follows(&held.subscription, path) {
                 followed = Followed::Yes;
                 self.observe(&mut held.subscription, path.as_str());
                 self.sweep(&mut held);
-                self.schedule(id, &held.subscription);
+                self.schedule(id, &held);
             }
         }
         followed
@@ -99,24 +109,52 @@ impl Subscriptions {
         let mut outcome = Ok(());
         for id in stale {
             let Ok(entry) = self.entry(&id) else { continue };
-            let kept = entry.lock().journal.kept();
-            match kept.read(&self.streams.log) {
-                Ok(Some(subscription)) => {
-                    let mut held = entry.lock();
-                    held.subscription = subscription;
-                    held.is_stale = false;
-                    self.observe_all(&entry, &mut held);
-                    self.schedule(&id, &held.subscription);
-                    continue;
-                }
-                Ok(None) => {}
+            match self.read_again(&id, &entry) {
+                Ok(Reread::Done) => continue,
+                Ok(Reread::TooEarly) => {}
                 Err(problem) => outcome = Err(problem),
             }
-            if !entry.lock().is_deleted {
+            let held = entry.lock();
+            // If its deletion fails, it is stale again from then on.
+            if !held.is_deleted {
                 self.lock().stale.insert(id.clone());
                 self.look_again(id, self.now_ms() + REFRESH_MS);
             }
         }
         outcome
+    }
+
+    /// Reads a subscription again. Others may change it, or make another one of its name, while it
+    /// is read: what was read counts only where it is what is kept still.
+    fn read_again(&self, id: &str, entry: &Entry) -> Outcome<Reread> {
+        let kept = {
+            let mut held = entry.lock();
+            if !held.is_stale {
+                return Ok(Reread::Done);
+            }
+            held.missed.clear();
+            held.journal.kept()
+        };
+        let Some(mut subscription) = kept.read(&self.streams.log)? else {
+            return Ok(Reread::TooEarly);
+        };
+        // It may look at all streams: nobody waits for the lock meanwhile.
+        self.observe_all(entry, &mut subscription);
+        let mut held = entry.lock();
+        if !held.is_stale {
+            return Ok(Reread::Done);
+        }
+        if held.journal.kept() != kept {
+            return Ok(Reread::TooEarly);
+        }
+        for path in std::mem::take(&mut held.missed) {
+            if entry.follows(&subscription, &path) {
+                self.observe(&mut subscription, path.as_str());
+            }
+        }
+        held.subscription = subscription;
+        held.is_stale = false;
+        self.schedule(id, &held);
+        Ok(Reread::Done)
     }
 }

@@ -1,11 +1,68 @@
 //! Subscriptions where something cannot be written, or two things happen at once.
 
 use std::ops::Range;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use highwater_streams::subscriptions::Delivered;
+use highwater_streams::subscriptions::{Delivered, Webhook};
+use serde_json::{Value, json};
 
 use crate::subscribing::*;
 use crate::support::*;
+
+impl Subs {
+    /// One round of whoever drives, on a log that does not commit.
+    fn round(&self) -> Vec<Webhook> {
+        if self.subs.has_stale() {
+            self.subs.refresh().unwrap();
+        }
+        first_poll(self.subs.turn()).expect("nothing was staged").unwrap()
+    }
+}
+
+/// Nothing is tried again without a pause, neither here nor at a webhook's receiver.
+#[test]
+fn while_the_log_takes_nothing_webhooks_are_not_sent_again_without_a_pause() {
+    let subs = Subs::new(317);
+    subs.put("s", &hook()).unwrap();
+    subs.put_stream("events/a", "[1]");
+    let webhook = subs.turn().pop().unwrap();
+    subs.fill();
+    let failed = first_poll(subs.subs.delivered(&webhook, Delivered::Failed));
+    assert_eq!(refusal(failed.expect("there is no room")), "BUSY");
+    for _ in 0..50 {
+        assert!(subs.round().is_empty(), "it is sent again at once");
+    }
+    assert!(subs.subs.due_ms().is_some_and(|due_ms| due_ms > 0), "it is sent again later");
+    assert!(!subs.subs.has_stale());
+    // Its lease is over: a wake is to begin, and cannot be written.
+    subs.store.clock.advance(Duration::from_secs(5));
+    let attempts = (0..50).filter(|_| subs.round().is_empty() && subs.subs.has_stale()).count();
+    assert_eq!(attempts, 1, "it is tried again at once");
+    // With room it goes on, after a pause.
+    subs.store.advance(5);
+    let again: Value = serde_json::from_slice(&subs.turn().pop().unwrap().body).unwrap();
+    assert_eq!(again["generation"], 2);
+}
+
+/// What comes to a stream meanwhile does not end the pause, and is not forgotten.
+#[test]
+fn an_append_does_not_wake_a_subscription_that_rests_and_is_seen_after_that() {
+    let subs = Subs::new(318);
+    subs.put("s", &hook()).unwrap();
+    subs.put_stream("events/a", "[1]");
+    let webhook = subs.turn().pop().unwrap();
+    subs.fill();
+    let failed = first_poll(subs.subs.delivered(&webhook, Delivered::Done));
+    assert_eq!(refusal(failed.expect("there is no room")), "BUSY");
+    while subs.store.log.step() {}
+    subs.put_stream("events/b", "[2]");
+    assert!(subs.turn().is_empty(), "it is sent again at once");
+    subs.store.advance(1);
+    let again: Value = serde_json::from_slice(&subs.turn().pop().unwrap().body).unwrap();
+    assert_eq!(again["streams"].as_array().unwrap().len(), 2, "{again}");
+}
 
 /// A full table stops no subscription that is there.
 #[test]
@@ -36,4 +93,50 @@ fn a_journal_grows_on_as_long_as_there_is_no_room_for_another_stream() {
     assert_eq!(names.len(), 1, "{names:?}");
     let before = subs.get("s");
     assert_eq!(subs.crash().get("s"), before);
+}
+
+/// What was to be read again is gone: its name may be another one's by now.
+#[test]
+fn a_subscription_made_anew_is_not_read_again_for_one_that_is_deleted() {
+    let subs = Subs::new(320);
+    subs.put("s", &hook()).unwrap();
+    subs.put_stream("events/a", "[1]");
+    let webhook = subs.turn().pop().unwrap();
+    subs.fill();
+    let failed = first_poll(subs.subs.delivered(&webhook, Delivered::Done));
+    assert_eq!(refusal(failed.expect("there is no room")), "BUSY");
+    while subs.store.log.step() {}
+    assert!(subs.subs.has_stale());
+    subs.run(subs.subs.delete("s")).unwrap();
+    assert!(!subs.subs.has_stale());
+    assert!(subs.put("s", &hook()).unwrap().1);
+    subs.post_stream("events/a", "2");
+    assert_eq!(subs.turn().len(), 1);
+    assert_eq!(subs.turn().len(), 0, "it is under way");
+}
+
+/// A worker is called to a wake once, and to none that is over.
+#[test]
+fn a_wake_that_is_over_before_its_event_is_written_is_not_announced() {
+    let subs = Subs::new(321);
+    subs.put_stream("wake/pool", "[]");
+    subs.put("p", &pull()).unwrap();
+    subs.put_stream("events/a", "[1]");
+    {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut turn = pin!(subs.subs.turn());
+        assert!(turn.as_mut().poll(&mut context).is_pending());
+        let claimed = subs.run(subs.subs.claim("p", br#"{"worker":"one"}"#)).unwrap();
+        let report = json!({ "wake_id": claimed["wake_id"], "generation": 1 }).to_string();
+        let token = claimed["token"].as_str();
+        subs.run(subs.subs.release("p", token, report.as_bytes())).unwrap();
+        let Poll::Ready(done) = turn.as_mut().poll(&mut context) else {
+            panic!("it announces the next wake");
+        };
+        done.unwrap();
+    }
+    subs.turn();
+    let generations: Vec<Value> =
+        subs.messages("wake/pool").iter().map(|event| event["generation"].clone()).collect();
+    assert_eq!(generations, [2]);
 }
