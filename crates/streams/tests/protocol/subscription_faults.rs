@@ -21,16 +21,22 @@ impl Subs {
     }
 }
 
-/// Nothing is tried again without a pause, neither here nor at a webhook's receiver.
-#[test]
-fn while_the_log_takes_nothing_webhooks_are_not_sent_again_without_a_pause() {
-    let subs = Subs::new(317);
+/// A subscription whose webhook was answered when the log had no room to note it.
+fn unwritten(seed: u64, answer: Delivered) -> Subs {
+    let subs = Subs::new(seed);
     subs.put("s", &hook()).unwrap();
     subs.put_stream("events/a", "[1]");
     let webhook = subs.turn().pop().unwrap();
     subs.fill();
-    let failed = first_poll(subs.subs.delivered(&webhook, Delivered::Failed));
+    let failed = first_poll(subs.subs.delivered(&webhook, answer));
     assert_eq!(refusal(failed.expect("there is no room")), "BUSY");
+    subs
+}
+
+/// Nothing is tried again without a pause, neither here nor at a webhook's receiver.
+#[test]
+fn while_the_log_takes_nothing_webhooks_are_not_sent_again_without_a_pause() {
+    let subs = unwritten(317, Delivered::Failed);
     for _ in 0..50 {
         assert!(subs.round().is_empty(), "it is sent again at once");
     }
@@ -49,13 +55,7 @@ fn while_the_log_takes_nothing_webhooks_are_not_sent_again_without_a_pause() {
 /// What comes to a stream meanwhile does not end the pause, and is not forgotten.
 #[test]
 fn an_append_does_not_wake_a_subscription_that_rests_and_is_seen_after_that() {
-    let subs = Subs::new(318);
-    subs.put("s", &hook()).unwrap();
-    subs.put_stream("events/a", "[1]");
-    let webhook = subs.turn().pop().unwrap();
-    subs.fill();
-    let failed = first_poll(subs.subs.delivered(&webhook, Delivered::Done));
-    assert_eq!(refusal(failed.expect("there is no room")), "BUSY");
+    let subs = unwritten(318, Delivered::Done);
     while subs.store.log.step() {}
     subs.put_stream("events/b", "[2]");
     assert!(subs.turn().is_empty(), "it is sent again at once");
@@ -98,13 +98,7 @@ fn a_journal_grows_on_as_long_as_there_is_no_room_for_another_stream() {
 /// What was to be read again is gone: its name may be another one's by now.
 #[test]
 fn a_subscription_made_anew_is_not_read_again_for_one_that_is_deleted() {
-    let subs = Subs::new(320);
-    subs.put("s", &hook()).unwrap();
-    subs.put_stream("events/a", "[1]");
-    let webhook = subs.turn().pop().unwrap();
-    subs.fill();
-    let failed = first_poll(subs.subs.delivered(&webhook, Delivered::Done));
-    assert_eq!(refusal(failed.expect("there is no room")), "BUSY");
+    let subs = unwritten(320, Delivered::Done);
     while subs.store.log.step() {}
     assert!(subs.subs.has_stale());
     subs.run(subs.subs.delete("s")).unwrap();
