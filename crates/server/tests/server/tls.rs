@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
-use crate::support::{start, start_in};
+use crate::support::{Running, start, start_in};
 
 async fn connect(
     address: SocketAddr,
@@ -41,14 +41,19 @@ fn roots(folder: &Path) -> RootCertStore {
     roots
 }
 
-#[tokio::test]
-async fn both_versions_of_http_are_spoken_over_tls() {
+/// A server with a certificate of its own, and who trusts it.
+fn start_with_certificate() -> (Running, RootCertStore) {
     let folder = tempfile::tempdir().unwrap();
     write_certificate(folder.path());
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (cert, key) = (file("cert.pem"), file("key.pem"));
     let roots = roots(folder.path());
-    let server = start_in(folder, &[("tls-cert", &cert), ("tls-key", &key)]);
+    (start_in(folder, &[("tls-cert", &cert), ("tls-key", &key)]), roots)
+}
+
+#[tokio::test]
+async fn both_versions_of_http_are_spoken_over_tls() {
+    let (server, roots) = start_with_certificate();
     let request = || {
         http::Request::get("https://localhost/healthz").body(Empty::<bytes::Bytes>::new()).unwrap()
     };
@@ -67,12 +72,7 @@ async fn both_versions_of_http_are_spoken_over_tls() {
 
 #[tokio::test]
 async fn live_answers_over_tls_go_on_and_leave_the_connection_to_the_next_request() {
-    let folder = tempfile::tempdir().unwrap();
-    write_certificate(folder.path());
-    let file = |name: &str| folder.path().join(name).display().to_string();
-    let (cert, key) = (file("cert.pem"), file("key.pem"));
-    let roots = roots(folder.path());
-    let server = start_in(folder, &[("tls-cert", &cert), ("tls-key", &key)]);
+    let (server, roots) = start_with_certificate();
     let stream = connect(server.address, roots, "http/1.1").await.unwrap();
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
