@@ -80,7 +80,7 @@ pub fn entries(path: &Path) -> SysResult<Vec<(OsString, bool)>> {
 /// An exclusive lock on a directory or file, held until dropped or until the process dies.
 #[derive(Debug)]
 pub struct DirLock {
-    _held: File,
+    held: File,
 }
 
 impl DirLock {
@@ -102,10 +102,19 @@ impl DirLock {
 
     fn try_hold(file: File) -> SysResult<Option<Self>> {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self { _held: file })),
+            Ok(()) => Ok(Some(Self { held: file })),
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(errno) => named("flock", Err(errno)),
         }
+    }
+}
+
+impl Drop for DirLock {
+    /// Gives the lock up at once: a program that is being started meanwhile has a copy of the
+    /// descriptor for a moment, and closing this one alone would leave it locked.
+    fn drop(&mut self) {
+        // Where it cannot be given up so, closing does it.
+        rustix::fs::flock(&self.held, FlockOperation::Unlock).ok();
     }
 }
 
@@ -125,6 +134,17 @@ mod tests {
         }
         create_new(&dir.path().join("below")).unwrap();
         assert_eq!(spread_new_directories(&dir.path().join("none")).unwrap_err().call, "open");
+    }
+
+    #[test]
+    fn a_lock_is_given_up_although_a_copy_of_its_descriptor_is_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = DirLock::try_take(dir.path()).unwrap().unwrap();
+        // As a program has that is forked and has not begun yet.
+        let copy = rustix::io::dup(&held.held).unwrap();
+        drop(held);
+        assert!(DirLock::try_take(dir.path()).unwrap().is_some());
+        drop(copy);
     }
 
     #[test]
