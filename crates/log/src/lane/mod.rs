@@ -357,6 +357,7 @@ impl Lane {
             lane: self.id(),
             streams: state.table.len(),
             table_bytes: state.table.bytes(),
+            producers_forgotten: state.table.producers_forgotten(),
             content_bytes: state.table.content_bytes(),
             expiries: segment::to_u64(state.expiries.len()),
             watches: segment::to_u64(state.watchers.len()),

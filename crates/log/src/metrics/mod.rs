@@ -24,6 +24,9 @@ pub struct LaneMetrics {
     pub streams: u64,
     /// Memory that streams take, about, bytes: what `Options::max_table_bytes` bounds.
     pub table_bytes: u64,
+    /// Producers forgotten since the opening, because their stream had `Options::max_producers`:
+    /// whatever such a one sends again is taken for new.
+    pub producers_forgotten: u64,
     /// Bytes that streams hold, staged ones included: what `Options::max_total_bytes` bounds.
     pub content_bytes: u64,
     /// Ends of streams that are known ahead; those of streams that are gone are among them.

@@ -60,6 +60,8 @@ pub struct Table {
     bytes: u64,
     /// See [`Table::content_bytes`].
     content_bytes: u64,
+    /// See [`Table::producers_forgotten`].
+    producers_forgotten: u64,
 }
 
 impl Default for Table {
@@ -86,6 +88,7 @@ impl Table {
             len: 0,
             bytes: 0,
             content_bytes: 0,
+            producers_forgotten: 0,
         }
     }
 
@@ -100,7 +103,15 @@ impl Table {
             unique.map_err(|other| (self.slot(other).id, slot.id))?;
         }
         self.names = Some(names);
+        // A replay forgets again what was forgotten before.
+        self.producers_forgotten = 0;
         Ok(())
+    }
+
+    /// Producers forgotten, since streams can be found by name, because their stream had as many as
+    /// it may: whatever such a one sends again is taken for new.
+    pub fn producers_forgotten(&self) -> u64 {
+        self.producers_forgotten
     }
 
     /// Streams in it.
@@ -215,6 +226,7 @@ impl Table {
         let (added, forgotten) = rare.note_producer(id, state, most);
         self.bytes += added;
         self.bytes -= forgotten;
+        self.producers_forgotten += u64::from(forgotten > 0);
     }
 
     /// Notes who closed a stream: once.
@@ -379,6 +391,7 @@ mod tests {
         }
         let kept = Rare::producer_bytes("two") + Rare::producer_bytes("three");
         assert_eq!(table.bytes(), bare + Rare::BYTES + kept, "one is forgotten");
+        assert_eq!(table.producers_forgotten(), 1);
         table.note_sequence(at, b"a long one");
         table.note_sequence(at, b"short");
         table.note_closed_by(at, ClosedBy { id: "two".into(), epoch: 1, sequence: 2 });

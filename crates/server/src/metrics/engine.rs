@@ -1,6 +1,7 @@
 //! The log's numbers, read when they are asked for.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ const GAUGES: [Number; 6] = [
     ("log_spare_segments", "Segment files ready for use", |lane| lane.spare_segments),
 ];
 
-const COUNTERS: [Number; 14] = [
+const COUNTERS: [Number; 15] = [
     ("log_records_staged", "Records staged", |lane| lane.commits.staged),
     ("log_commits", "Commits that became durable", |lane| lane.commits.commits),
     ("log_frames", "Frames in commits", |lane| lane.commits.frames),
@@ -47,11 +48,14 @@ const COUNTERS: [Number; 14] = [
     ("log_segments_unready", "Segments that appends waited for", |lane| {
         lane.commits.segments_unready
     }),
+    ("log_producers_forgotten", "Producers that a stream had no place for any more", |lane| {
+        lane.producers_forgotten
+    }),
     ("checkpoints", "Checkpoints done", |lane| lane.checkpoints.checkpoints),
     ("checkpoint_failures", "Checkpoints that failed", |lane| lane.checkpoints.failures),
     ("home_writes", "Writes to the home", |lane| lane.checkpoints.home_writes),
     ("home_bytes", "Bytes moved home", |lane| lane.checkpoints.home_bytes),
-    ("table_bytes", "Bytes of table snapshots", |lane| lane.checkpoints.table_bytes),
+    ("checkpoint_table_bytes", "Bytes of table snapshots", |lane| lane.checkpoints.table_bytes),
     ("segments_freed", "Segments given back", |lane| lane.checkpoints.freed_segments),
 ];
 
@@ -106,16 +110,15 @@ impl Collector for Engine {
         }
         let batch: Spread =
             ("log_batch_records", "Records of a commit", |lane| &lane.commits.batch_records);
-        for ((name, help, value), scale) in
-            TIMES.into_iter().map(|spread| (spread, 1e-9)).chain([(batch, 1.0)])
-        {
+        let times = TIMES.into_iter().map(|spread| (spread, Unit::SECONDS));
+        for ((name, help, value), unit) in times.chain([(batch, Unit::RECORDS)]) {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
             for lane in &lanes {
                 let histogram = value(lane);
                 let label = label(lane);
                 let mut metric = family.encode_family(&label)?;
-                let (sum, count) = (histogram.sum() as f64 * scale, histogram.count());
-                let buckets = doublings(histogram, scale);
+                let (sum, count) = (histogram.sum() as f64 / unit.whole, histogram.count());
+                let buckets = buckets(histogram, &unit);
                 metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
             }
         }
@@ -123,21 +126,37 @@ impl Collector for Engine {
     }
 }
 
-/// Gives a bucket for each doubling up to the largest value: what a graph needs.
-fn doublings(histogram: &Histogram, scale: f64) -> Vec<(f64, u64)> {
-    let mut buckets = Vec::new();
-    let (mut pending, mut seen) = (0, 0);
-    let total = histogram.count();
-    for (bound, count) in histogram.buckets() {
-        pending += count;
-        seen += count;
-        if (bound + 1).is_power_of_two() && seen < total {
-            buckets.push((bound as f64 * scale, pending));
-            pending = 0;
-        } else if (bound + 1).is_power_of_two() {
-            break;
-        }
-    }
-    buckets.push((f64::INFINITY, total - buckets.iter().map(|(_, count)| count).sum::<u64>()));
+/// What a histogram counts, and the bounds of its buckets: the same ones always, since rates and
+/// quantiles are computed over time and over servers.
+struct Unit {
+    /// What the values are divided by.
+    whole: f64,
+    /// Powers of two of the first bound, and of the one behind the last.
+    powers: Range<u32>,
+}
+
+impl Unit {
+    /// Nanoseconds as seconds: bounds from 1 us to 17 s.
+    const SECONDS: Self = Self { whole: 1e9, powers: 10..35 };
+    /// Records: bounds from 1 to 65 535.
+    const RECORDS: Self = Self { whole: 1.0, powers: 1..17 };
+}
+
+/// Gives a bucket for each doubling: the largest value that counts in it, and how many did.
+fn buckets(histogram: &Histogram, unit: &Unit) -> Vec<(f64, u64)> {
+    let mut fine = histogram.buckets().peekable();
+    let mut counted = 0;
+    let mut buckets: Vec<(f64, u64)> = unit
+        .powers
+        .clone()
+        .map(|power| {
+            let bound = (1_u64 << power) - 1;
+            let within = std::iter::from_fn(|| fine.next_if(|(upper, _)| *upper <= bound));
+            let count = within.map(|(_, count)| count).sum();
+            counted += count;
+            (bound as f64 / unit.whole, count)
+        })
+        .collect();
+    buckets.push((f64::INFINITY, histogram.count() - counted));
     buckets
 }

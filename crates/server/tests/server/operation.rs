@@ -4,6 +4,8 @@ use highwater_server::{ServeError, Server};
 
 use crate::support::{settings, start, stream};
 
+const TEXT: (&str, &str) = ("Content-Type", "text/plain");
+
 #[test]
 fn metrics_count_what_was_done() {
     let server = start(&[]);
@@ -24,10 +26,57 @@ fn metrics_count_what_was_done() {
         "highwater_log_barrier_seconds_count{lane=\"0\"}",
         "highwater_log_batch_records_bucket{le=\"+Inf\",lane=\"0\"}",
         "highwater_log_streams{lane=\"0\"}",
+        "highwater_log_producers_forgotten_total{lane=\"0\"} 0",
         "# EOF",
     ] {
         assert!(metrics.contains(line), "{line} in\n{metrics}");
     }
+}
+
+/// Rates and quantiles are computed over time and over servers.
+#[test]
+fn the_buckets_of_histograms_are_the_same_ones_whatever_was_counted() {
+    let bounds = |metrics: &str| -> Vec<String> {
+        let buckets = metrics.lines().filter(|line| line.contains("_bucket{"));
+        buckets.map(|line| line.split_once('}').unwrap().0.to_owned()).collect()
+    };
+    let count = |metrics: &str, name: &str| -> u64 {
+        let mut found = metrics.lines().filter_map(|line| line.strip_prefix(name));
+        found.next().unwrap().trim().parse().unwrap()
+    };
+    let server = start(&[]);
+    let before = server.metrics();
+    server.make("a");
+    for _ in 0..20 {
+        server.append("a", &"x".repeat(5000));
+    }
+    let after = server.metrics();
+    assert!(bounds(&before).len() > 300);
+    assert_eq!(bounds(&before), bounds(&after));
+    let all = "highwater_log_barrier_seconds_bucket{le=\"+Inf\",lane=\"0\"}";
+    let counted = "highwater_log_barrier_seconds_count{lane=\"0\"}";
+    assert!(count(&after, counted) >= 20);
+    assert_eq!(count(&after, all), count(&after, counted));
+}
+
+/// What is forgotten is taken for new when it comes again: operators have to see it.
+#[test]
+fn a_producer_that_a_stream_forgets_is_counted_and_how_many_it_remembers_is_a_setting() {
+    let server = start(&[("max-producers", "200")]);
+    server.make("a");
+    let mut client = server.client();
+    let mut send = |id: &str| {
+        let producer = [TEXT, ("Producer-Id", id), ("Producer-Epoch", "0"), ("Producer-Seq", "0")];
+        client.ask("POST", &stream("a"), &producer, "x").status
+    };
+    for number in 0..200 {
+        assert_eq!(send(&number.to_string()), 200);
+    }
+    assert_eq!(send("0"), 204, "all of them are known");
+    let forgotten = "highwater_log_producers_forgotten_total{lane=\"0\"}";
+    assert!(server.metrics().contains(&format!("{forgotten} 0")));
+    assert_eq!(send("200"), 200);
+    assert!(server.metrics().contains(&format!("{forgotten} 1")));
 }
 
 #[test]
