@@ -14,6 +14,9 @@ const INTERVAL_S: u64 = 20;
 /// Longest jitter, seconds; the shortest is one.
 const MOST_JITTER_S: u64 = 3600;
 
+/// Latest cursor of a client that is looked at: no clock comes near.
+const LATEST: u64 = 1 << 63;
+
 /// A count of intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(pub u64);
@@ -24,10 +27,12 @@ impl Cursor {
         Self(wall.as_secs().saturating_sub(EPOCH_S) / INTERVAL_S)
     }
 
-    /// Reads what a client brings; what is no cursor is not looked at.
+    /// Reads what a client brings; what is no cursor is not looked at, nor one so late that there
+    /// is none behind it.
     pub fn parse(text: &str) -> Option<Self> {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        if is_number { text.parse().ok().map(Self) } else { None }
+        let number = if is_number { text.parse().ok() } else { None };
+        number.filter(|number| *number <= LATEST).map(Self)
     }
 
     /// Gives the cursor to answer with: of this moment, and later than the client's own.
@@ -75,6 +80,7 @@ mod tests {
             assert_eq!(Cursor::parse(text), None, "{text:?}");
         }
         assert_eq!(Cursor::parse("17"), Some(Cursor(17)));
+        assert_eq!(Cursor::parse(&u64::MAX.to_string()), None, "nothing is later than that");
     }
 
     proptest! {

@@ -178,37 +178,60 @@ fn parse_ttl(text: &str) -> Result<Lifetime, Problem> {
 
 fn parse_expires_at(text: &str) -> Result<Lifetime, Problem> {
     let bad = Problem::BadField { name: EXPIRES_AT, why: "not a moment of RFC 3339" };
-    if !has_shape_of_rfc3339(text) {
-        return Err(bad);
-    }
-    let moment: jiff::Timestamp = text.parse().map_err(|_| bad)?;
+    let at_ms = unix_ms_of_rfc3339(text).ok_or(bad)?;
     // What lies before 1970 is over, as 1970 is.
-    let at_ms = u64::try_from(moment.as_millisecond()).unwrap_or(0);
-    Ok(Lifetime::Until { at_ms, text: text.to_owned() })
+    Ok(Lifetime::Until { at_ms: u64::try_from(at_ms).unwrap_or(0), text: text.to_owned() })
 }
 
-/// Digits, dashes and colons where RFC 3339 (section 5.6) has them; libraries read more than that.
-fn has_shape_of_rfc3339(text: &str) -> bool {
+/// Gives a moment of RFC 3339 (section 5.6), milliseconds since 1970, whole ones. The library reads
+/// more than that, and less: no end of the year 9999, and no more than nine digits of a second.
+fn unix_ms_of_rfc3339(text: &str) -> Option<i64> {
     const DATE_TIME: &[u8] = b"dddd-dd-ddTdd:dd:dd";
-    let matches = |bytes: &[u8], shape: &[u8]| {
-        bytes.len() == shape.len()
-            && bytes.iter().zip(shape).all(|(byte, shape)| match shape {
-                b'd' => byte.is_ascii_digit(),
-                b'T' => matches!(byte, b'T' | b't'),
-                b's' => matches!(byte, b'+' | b'-'),
-                other => byte == other,
-            })
-    };
-    let bytes = text.as_bytes();
-    let Some((moment, mut rest)) = bytes.split_at_checked(DATE_TIME.len()) else { return false };
-    if let Some(fraction) = rest.strip_prefix(b".") {
-        let digits = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        rest = &fraction[digits..];
-        if digits == 0 {
-            return false;
+    let (moment, rest) = text.split_at_checked(DATE_TIME.len())?;
+    let (fraction, zone) = match rest.strip_prefix('.') {
+        None => ("", rest),
+        Some(rest) => {
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            if digits == 0 {
+                return None;
+            }
+            rest.split_at(digits)
         }
+    };
+    if !has_shape(moment, DATE_TIME) {
+        return None;
     }
-    matches(moment, DATE_TIME) && (matches!(rest, b"Z" | b"z") || matches(rest, b"sdd:dd"))
+    let moment: jiff::civil::DateTime = moment.parse().ok()?;
+    let since_1970 = moment.duration_since(jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0));
+    let ms: i64 = format!("{:0<3.3}", fraction).parse().ok()?;
+    (since_1970.as_secs() - seconds_of_zone(zone)?).checked_mul(1000)?.checked_add(ms)
+}
+
+/// Gives how far a zone is ahead of UTC.
+fn seconds_of_zone(zone: &str) -> Option<i64> {
+    if matches!(zone, "Z" | "z") {
+        return Some(0);
+    }
+    if !has_shape(zone, b"sdd:dd") {
+        return None;
+    }
+    let (hours, minutes): (i64, i64) = (zone[1..3].parse().ok()?, zone[4..].parse().ok()?);
+    if hours > 23 || minutes > 59 {
+        return None;
+    }
+    let seconds = hours * 3600 + minutes * 60;
+    Some(if zone.starts_with('-') { -seconds } else { seconds })
+}
+
+/// Whether text has digits (d), a sign (s), a T and the other bytes where a shape has them.
+fn has_shape(text: &str, shape: &[u8]) -> bool {
+    text.len() == shape.len()
+        && text.bytes().zip(shape).all(|(byte, shape)| match shape {
+            b'd' => byte.is_ascii_digit(),
+            b'T' => matches!(byte, b'T' | b't'),
+            b's' => matches!(byte, b'+' | b'-'),
+            other => byte == *other,
+        })
 }
 
 /// `0`, or digits without a leading zero.
@@ -252,16 +275,27 @@ mod tests {
             "2030-01-01t00:00:00.000z",
             "2030-01-01T02:00:00+02:00",
             "2029-12-31T18:00:00.0-06:00",
+            "2030-01-01T00:00:00.000000000000000000Z",
         ] {
             let at_ms = 1_893_456_000_000;
             assert_eq!(until(text).unwrap(), Lifetime::Until { at_ms, text: text.to_owned() });
         }
-        assert_eq!(
-            until("1960-01-01T00:00:00Z").unwrap().expiry(),
-            Some(Expiry::Absolute { at_ms: 0 })
-        );
+        for (text, at_ms) in [
+            ("1960-01-01T00:00:00Z", 0),
+            ("0000-01-01T00:00:00+23:59", 0),
+            ("1970-01-01T00:00:00.0019999999999Z", 1),
+            ("9999-12-31T23:59:59Z", 253_402_300_799_000),
+            ("9999-12-31T23:59:59.9-23:59", 253_402_387_139_900),
+        ] {
+            let expiry = until(text).unwrap().expiry();
+            assert_eq!(expiry, Some(Expiry::Absolute { at_ms }), "{text}");
+        }
         for text in [
             "",
+            "2030-01-01T00:00:00.5",
+            "2030-01-01T00:00:00+24:00",
+            "2030-01-01T00:00:00+00:60",
+            "\u{ff12}030-01-01T00:00:00Z",
             "tomorrow",
             "2030-01-01",
             "2030-01-01T00:00:00",

@@ -7,7 +7,7 @@ use highwater_streams::fields::{self as protocol, Lifetime};
 use highwater_streams::offset::Place;
 use highwater_streams::path::StreamPath;
 use highwater_streams::service::Chunk;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Response, StatusCode, header};
 
 use super::failure::{offset, text};
 use super::reply::Reply;
@@ -28,6 +28,22 @@ struct Wanted {
 enum Live {
     LongPoll,
     Sse,
+}
+
+/// How content goes to a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coding {
+    /// As it is, whatever the client accepts.
+    AlwaysPlain,
+    /// As it is, and to other clients perhaps otherwise.
+    Plain,
+    /// Compressed.
+    Gzip,
+}
+
+fn len_of(parts: &[Bytes]) -> u64 {
+    let len: usize = parts.iter().map(Bytes::len).sum();
+    u64::try_from(len).expect("lengths have 64 bits at most")
 }
 
 impl Wanted {
@@ -106,6 +122,8 @@ impl Asked<'_> {
     /// Makes the answer of a read.
     pub(super) fn chunk(&self, chunk: Chunk) -> Response<Reply> {
         let mut response = Response::new(Reply::default());
+        let parts = chunk.body.into_parts();
+        let coding = self.coding(&parts, chunk.content_type.kind());
         let tag = chunk.etag.map(|etag| text(&etag.to_string()));
         let is_known = chunk.etag.is_some_and(|etag| {
             let named = self.parts.headers.get_all(header::IF_NONE_MATCH).iter();
@@ -122,37 +140,40 @@ impl Asked<'_> {
         if chunk.is_closed {
             headers.insert(names::CLOSED, names::TRUE);
         }
+        // A cache finds with these fields which of its answers a 304 is about (RFC 9110, 15.4.5).
         if let Some(tag) = tag {
+            let tag = if coding == Coding::Gzip { super::gzip::tag(&tag) } else { tag };
             headers.insert(header::ETAG, tag);
+        }
+        if coding != Coding::AlwaysPlain {
+            headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
         }
         if is_known {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return response;
         }
         headers.insert(header::CONTENT_TYPE, content_value(&chunk.content_type));
-        let reply = self.content(chunk.body.into_parts(), chunk.content_type.kind(), headers);
-        *response.body_mut() = reply;
+        if coding == Coding::Gzip {
+            headers.insert(header::CONTENT_ENCODING, names::GZIP);
+        }
+        self.app.metrics.bytes_out.inc_by(len_of(&parts));
+        *response.body_mut() = match coding {
+            Coding::Gzip => Reply::bytes(super::gzip::compress(&parts)),
+            Coding::Plain | Coding::AlwaysPlain => Reply::parts(parts),
+        };
         response
     }
 
-    /// Takes content as the body, compressed where that is set, asked for and of use.
-    fn content(&self, parts: Vec<Bytes>, kind: Kind, headers: &mut HeaderMap) -> Reply {
-        let len: usize = parts.iter().map(Bytes::len).sum();
-        let bytes_out = u64::try_from(len).expect("lengths have 64 bits at most");
-        self.app.metrics.bytes_out.inc_by(bytes_out);
+    /// Says how content goes: compressed where that is set, asked for and of use.
+    fn coding(&self, parts: &[Bytes], kind: Kind) -> Coding {
         let from = self.app.settings.gzip_from_bytes;
         if from.0 == 0 || kind == Kind::Bytes {
-            return Reply::parts(parts);
+            return Coding::AlwaysPlain;
         }
-        headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
-        if len < from.get() || !super::gzip::is_accepted(&self.parts.headers) {
-            return Reply::parts(parts);
+        if len_of(parts) < from.0 || !super::gzip::is_accepted(&self.parts.headers) {
+            return Coding::Plain;
         }
-        headers.insert(header::CONTENT_ENCODING, names::GZIP);
-        if let Some(tag) = headers.get(header::ETAG).cloned() {
-            headers.insert(header::ETAG, super::gzip::tag(&tag));
-        }
-        Reply::bytes(super::gzip::compress(&parts))
+        Coding::Gzip
     }
 
     fn cache_value(&self) -> HeaderValue {

@@ -161,6 +161,12 @@ fn compression_is_used_where_it_is_set_asked_for_and_of_use() {
     let tag = packed.header("etag").unwrap();
     let again = server.ask("GET", &stream("a"), &[accepts, ("If-None-Match", tag)], "");
     assert_eq!(again.status, 304);
+    // A cache finds what it has by these.
+    assert_eq!((again.header("etag"), again.header("vary")), (Some(tag), Some("accept-encoding")));
+    let plain_tag = plain.header("etag").unwrap();
+    let again = server.ask("GET", &stream("a"), &[("If-None-Match", plain_tag)], "");
+    assert_eq!((again.status, again.header("etag")), (304, Some(plain_tag)));
+    assert_eq!(again.header("vary"), Some("accept-encoding"));
 }
 
 /// Point 21, without a crash: a restart.
