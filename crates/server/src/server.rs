@@ -30,6 +30,7 @@ use crate::http::cold;
 use crate::http::cors::Cors;
 use crate::metrics::Metrics;
 use crate::net::Door;
+use crate::net::opening::Opening;
 use crate::net::origin::Origins;
 use crate::net::tls::Identity;
 use crate::rate::Limiter;
@@ -65,6 +66,8 @@ impl Server {
             .map_err(|problem| SettingsError::Refused(format!("stream-root: {problem}")))?;
         let listener = listen(settings.listen)?;
         let address = listener.local_addr().map_err(system("the listener's address"))?;
+        // Until there is something to ask: replaying a log takes time.
+        let opening = Opening::begin(&settings, &listener, acceptor.clone())?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let log = Arc::new(open(&settings, &clock)?);
         let limits = Limits {
@@ -113,6 +116,7 @@ impl Server {
             settings,
         });
         let mut server = Self { app, tls, address, threads: Vec::new() };
+        drop(opening);
         server.start_threads(runtimes, acceptor, &listener)?;
         Ok(server)
     }

@@ -203,7 +203,7 @@ fn unix_ms_of_rfc3339(text: &str) -> Option<i64> {
     }
     let moment: jiff::civil::DateTime = moment.parse().ok()?;
     let since_1970 = moment.duration_since(jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0));
-    let ms: i64 = format!("{:0<3.3}", fraction).parse().ok()?;
+    let ms: i64 = format!("{fraction:0<3.3}").parse().ok()?;
     (since_1970.as_secs() - seconds_of_zone(zone)?).checked_mul(1000)?.checked_add(ms)
 }
 

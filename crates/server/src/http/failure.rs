@@ -40,6 +40,8 @@ pub(crate) enum Failure {
     Encoded,
     /// There is no memory for it at the moment.
     Busy,
+    /// The log is being opened.
+    Opening,
     /// The target has no such method.
     Method {
         /// Those it has.
@@ -144,7 +146,7 @@ impl Failure {
             Self::BodyTooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::BodyBroken => StatusCode::BAD_REQUEST,
             Self::Encoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::Opening => StatusCode::SERVICE_UNAVAILABLE,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::NoSuchPath => StatusCode::NOT_FOUND,
         }
@@ -152,7 +154,7 @@ impl Failure {
 
     /// Whether the next request may find room: no failure of the server.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Busy | Self::Problem(Problem::Busy(_)))
+        matches!(self, Self::Busy | Self::Opening | Self::Problem(Problem::Busy(_)))
     }
 
     /// Gives the code that machines tell failures apart by.
@@ -168,6 +170,7 @@ impl Failure {
             Self::BodyBroken => "BODY_BROKEN",
             Self::Encoded => "CONTENT_ENCODING",
             Self::Busy => "BUSY",
+            Self::Opening => "OPENING",
             Self::Method { .. } => "METHOD_NOT_ALLOWED",
             Self::NoSuchPath => "NO_SUCH_PATH",
         }
@@ -187,6 +190,7 @@ impl Failure {
             Self::BodyBroken => "the body is cut off or badly framed".to_owned(),
             Self::Encoded => "the body has a Content-Encoding".to_owned(),
             Self::Busy => "there is no memory for the body at the moment".to_owned(),
+            Self::Opening => "the server is being started".to_owned(),
             Self::Method { allow } => format!("only {allow} are possible here"),
             Self::NoSuchPath => "there is nothing at this path".to_owned(),
         }
@@ -198,7 +202,9 @@ impl Failure {
             Self::Subscription(refusal) => refusal.advice(),
             Self::Refused(Refusal::Unknown) => "Send Authorization: Bearer with a valid token.",
             Self::Refused(Refusal::Forbidden(_)) => "Ask for a token with a wider scope.",
-            Self::TooOften { .. } | Self::Busy => "Try again after the time in Retry-After.",
+            Self::TooOften { .. } | Self::Busy | Self::Opening => {
+                "Try again after the time in Retry-After."
+            }
             Self::BodyTooLarge { .. } => "Send less at once.",
             Self::BodyTooSlow | Self::BodyBroken => "Send the request again.",
             Self::Encoded => "Send the body as it is.",

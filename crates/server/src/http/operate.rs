@@ -35,7 +35,8 @@ impl Asked<'_> {
     }
 }
 
-fn plain(status: StatusCode, text: &str) -> Response<Reply> {
+/// Makes an answer of plain text.
+pub(crate) fn plain(status: StatusCode, text: &str) -> Response<Reply> {
     let mut response = Response::new(Reply::bytes(text.to_owned()));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, names::PLAIN_TEXT);

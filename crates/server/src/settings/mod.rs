@@ -213,8 +213,8 @@ settings! {
         /// Most that is kept with a stream beside its content, 16KiB at most: its type and expiry
         /// as they were given, and what it is a fork of; beyond it 413.
         max_metadata_bytes("max-metadata-bytes", "SIZE"): Size = Size::kib(16);
-        /// Producers remembered for each stream, 1024 at most. A new one beyond them makes the stream
-        /// forget the one unused for longest: what that one sends again is taken for new.
+        /// Producers remembered for each stream, 1024 at most. A new one beyond them makes the
+        /// stream forget the one unused for longest: what that sends again is taken for new.
         max_producers("max-producers", "N"): u32 = 128;
         /// Files of streams that are open at once.
         max_open_files("max-open-files", "N"): u32 = 256;
