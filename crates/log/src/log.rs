@@ -269,6 +269,13 @@ impl Log {
         settled
     }
 
+    /// Gives what to wait for until all that is staged of a stream can be seen, whether or not it
+    /// was acknowledged: for those who are refused because of what nobody sees yet. Nothing where
+    /// all of it can be seen, or there is no such stream.
+    pub fn unseen(&self, name: &str) -> Option<Ticket<()>> {
+        self.lane(name).unseen(name)
+    }
+
     /// Has what is staged in a stream's lane committed at once, where that would be put off: for
     /// those who wait for what was acknowledged, and look at it later.
     pub fn hasten(&self, name: &str) {

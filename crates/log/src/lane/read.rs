@@ -266,6 +266,14 @@ impl Lane {
         is_behind.then(|| Ticket::until_visible(self, last, ()))
     }
 
+    /// Gives what to wait for until all that is staged of a stream can be seen, acknowledged or
+    /// not; nothing where it can. A lane that has failed says so to whoever waits.
+    pub(crate) fn unseen(self: &Arc<Self>, name: &str) -> Option<Ticket<()>> {
+        let state = self.lock();
+        let last = state.table.slot(state.table.by_name(name)?).last?.lsn();
+        (last >= state.durable).then(|| Ticket::until_visible(self, last, ()))
+    }
+
     /// Says whether a stream is deleted, and kept for its forks, where the end of the last one may
     /// have been acknowledged ahead of its barrier.
     pub(crate) fn is_kept_for_forks(&self, name: &str) -> bool {

@@ -1,8 +1,5 @@
 //! Makes streams. The same again is no change; anything else under a name that is taken is refused.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use highwater_log::error::{LogError, Rejection};
 use highwater_log::ids::Offset;
 use highwater_log::request::{self, Config, CreateOutcome, End};
@@ -68,9 +65,10 @@ impl Streams {
             if let Some(view) = self.find(path)? {
                 return existing(view, request);
             }
-            // It is gone again, or not durable yet.
-            self.settle(path).await?;
-            Yield::default().await;
+            // It is gone again, or not durable yet: whoever made it has not been told either.
+            if let Some(seen) = self.log.unseen(path.as_str()) {
+                seen.await?;
+            }
         }
     }
 
@@ -163,24 +161,5 @@ pub(super) fn refused(error: LogError) -> Problem {
     match error {
         LogError::Rejected(Rejection::NotFound) => Problem::SourceNotFound,
         other => other.into(),
-    }
-}
-
-/// Lets others go first, once.
-#[derive(Debug, Default)]
-struct Yield {
-    has_yielded: bool,
-}
-
-impl Future for Yield {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.has_yielded {
-            return Poll::Ready(());
-        }
-        self.has_yielded = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
     }
 }

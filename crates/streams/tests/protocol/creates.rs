@@ -237,6 +237,40 @@ fn a_create_that_meets_another_which_nobody_sees_yet_waits_for_it_without_spinni
     assert_eq!(code(outcome), "STREAM_EXISTS");
 }
 
+/// The same where nothing is acknowledged before it is durable, plain and forked.
+#[test]
+fn a_create_that_meets_one_under_way_sleeps_until_that_is_committed() {
+    let store = Store::new(412);
+    store.put("source", &create(TEXT, "abc")).unwrap();
+    for (name, other) in [("plain", create(JSON, "[1]")), ("forked", fork("source", None, 0))] {
+        let (name, first) = (path(name), create(TEXT, "x"));
+        let mut made = pin!(store.streams.create(&name, &first));
+        let mut met = pin!(store.streams.create(&name, &other));
+        let mut poll = Polled::default();
+        assert!(poll.once(made.as_mut()).is_none());
+        assert!(poll.once(met.as_mut()).is_none());
+        assert!(!poll.is_woken(), "it spins");
+        store.log.step();
+        assert!(poll.is_woken(), "nobody wakes it");
+        assert_eq!(code(poll.once(met).expect("the other one is there")), "STREAM_EXISTS");
+        assert!(poll.once(made).expect("it is durable").is_ok());
+    }
+}
+
+/// I10.
+#[test]
+fn a_create_that_meets_one_under_way_fails_with_it_when_the_disk_does() {
+    let store = Store::new(413);
+    let (name, first, other) = (path("a"), create(TEXT, "x"), create(JSON, "[1]"));
+    let mut made = pin!(store.streams.create(&name, &first));
+    let mut poll = Polled::default();
+    assert!(poll.once(made.as_mut()).is_none());
+    store.disk.crash_after_operations(0);
+    while store.log.step() {}
+    let late = store.attempt(store.streams.create(&name, &other)).expect("it waits for ever");
+    assert_eq!(code(late), code(poll.once(made).expect("it is told")));
+}
+
 /// Whether somebody was woken.
 #[derive(Default)]
 struct Woken(AtomicBool);
@@ -244,5 +278,24 @@ struct Woken(AtomicBool);
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Polls, and knows whether whatever was polled was woken.
+#[derive(Default)]
+struct Polled(Arc<Woken>);
+
+impl Polled {
+    fn once<F: Future>(&mut self, future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+        self.0.0.store(false, Ordering::SeqCst);
+        let waker = Waker::from(Arc::clone(&self.0));
+        match future.poll(&mut Context::from_waker(&waker)) {
+            std::task::Poll::Ready(value) => Some(value),
+            std::task::Poll::Pending => None,
+        }
+    }
+
+    fn is_woken(&self) -> bool {
+        self.0.0.load(Ordering::SeqCst)
     }
 }
