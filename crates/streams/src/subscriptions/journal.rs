@@ -2,7 +2,9 @@
 //!
 //! The stream is `__ds/subscriptions/<id>/<number>`. When it has grown long, the subscription is
 //! written anew to the next number and the old stream deleted. Opening takes the highest number
-//! that is complete: a crash in between leaves the old one, or both.
+//! that is complete: a crash in between leaves the old one, or both. What happens at once is one
+//! record of the log or, where it is long, several between a beginning and an end: it counts whole
+//! or not at all, whatever the log refuses and wherever a crash cuts it off.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -32,10 +34,22 @@ pub(super) struct Journal {
     id: String,
     number: u64,
     bytes: u64,
+    /// What it began with.
+    first_bytes: u64,
     /// How long it may become before it is written anew.
     most_bytes: u64,
     /// The one before, until it is deleted.
     old: Option<u64>,
+    ending: Ending,
+}
+
+/// How the last that was written of a journal ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// All of it is there.
+    Whole,
+    /// It was given up half-way: what comes next has to say so.
+    GivenUp,
 }
 
 /// Where a subscription is kept, and how long that is.
@@ -110,10 +124,10 @@ impl Journal {
         Kept { id: self.id.clone(), number: self.number, bytes: self.bytes }
     }
 
-    /// Stages events that have happened to a subscription.
+    /// Stages events that have happened to a subscription at once.
     ///
     /// # Errors
-    /// What the log gives; nothing of it counts then.
+    /// What the log gives; nothing of it counts then, whatever was staged of it.
     pub fn stage(
         &mut self,
         log: &Log,
@@ -121,9 +135,10 @@ impl Journal {
         events: &[Event],
     ) -> Outcome<Option<Staged>> {
         if let Some(old) = self.old
-            && log.info(&name_of(&self.id, self.number)).is_some()
+            && self.is_seen_whole(log)
         {
-            // The new one is durable. What cannot be deleted now is next time.
+            // The new one is durable, all of it: its lane may not be the old one's. What cannot be
+            // deleted now is next time.
             if delete(log, &self.id, old).is_ok() {
                 self.old = None;
             }
@@ -141,13 +156,27 @@ impl Journal {
                 Err(problem) => return Err(problem),
             }
         }
+        let mut pieces = pieces(events);
+        if pieces.len() > 1 || self.ending == Ending::GivenUp {
+            pieces = self::pieces(&[&[Event::Begin], events, &[Event::End]].concat());
+        }
         let name = name_of(&self.id, self.number);
         let mut last = None;
-        for piece in pieces(events) {
-            last = Some(Staged::Appended(append(log, &name, piece.as_bytes())?));
+        for piece in pieces {
+            let ticket = append(log, &name, piece.as_bytes())?;
             self.bytes += to_u64(piece.len());
+            // Until the last one is there.
+            self.ending = Ending::GivenUp;
+            last = Some(Staged::Appended(ticket));
         }
+        self.ending = Ending::Whole;
         Ok(last)
+    }
+
+    /// Whether everything that it began with is durable.
+    fn is_seen_whole(&self, log: &Log) -> bool {
+        let info = log.info(&name_of(&self.id, self.number));
+        info.is_some_and(|info| info.tail.0 >= self.first_bytes)
     }
 
     /// Names of the streams that it is, in the order in which they are to be deleted: an older one
@@ -167,10 +196,27 @@ impl Journal {
         if subscription.id != id {
             return Err(damaged(&name));
         }
-        let bytes = to_u64(text.len());
         let first_bytes = to_u64(pieces(&subscription.snapshot()).iter().map(String::len).sum());
-        let most_bytes = most_bytes(first_bytes);
-        Ok(Some((Self { id: id.to_owned(), number, bytes, most_bytes, old: None }, subscription)))
+        let journal = Self {
+            id: id.to_owned(),
+            number,
+            bytes: to_u64(text.len()),
+            first_bytes,
+            most_bytes: most_bytes(first_bytes),
+            old: None,
+            ending: Ending::of(&events),
+        };
+        Ok(Some((journal, subscription)))
+    }
+}
+
+impl Ending {
+    fn of(events: &[Event]) -> Self {
+        let marks = |event: &&Event| matches!(event, Event::Begin | Event::End);
+        match events.iter().rev().find(marks) {
+            Some(Event::Begin) => Self::GivenUp,
+            _ => Self::Whole,
+        }
     }
 }
 
@@ -228,8 +274,15 @@ fn write_anew(log: &Log, subscription: &Subscription, number: u64) -> Outcome<(J
         });
     }
     let bytes = to_u64(pieces.iter().map(String::len).sum());
-    let id = subscription.id.clone();
-    let journal = Journal { id, number, bytes, most_bytes: most_bytes(bytes), old: None };
+    let journal = Journal {
+        id: subscription.id.clone(),
+        number,
+        bytes,
+        first_bytes: bytes,
+        most_bytes: most_bytes(bytes),
+        old: None,
+        ending: Ending::Whole,
+    };
     Ok((journal, staged.expect("a snapshot has events")))
 }
 
@@ -280,4 +333,44 @@ fn most_bytes(first_bytes: u64) -> u64 {
 
 fn to_u64(len: usize) -> u64 {
     u64::try_from(len).expect("lengths have 64 bits at most")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Delivery;
+    use super::super::state::tests::subscription;
+    use super::*;
+    use highwater_disk::sim::{SimClock, SimDisk, SimOptions, SimRng};
+    use highwater_log::options::Options;
+    use highwater_log::{Driver, Machine};
+    use std::sync::Arc;
+
+    /// I5: the two may be in different lanes, so the end of the one says nothing of the other.
+    #[test]
+    fn the_old_journal_stays_until_all_that_the_new_one_began_with_can_be_seen() {
+        let machine = Machine {
+            disk: Arc::new(SimDisk::new(SimOptions::seeded(1))),
+            clock: Arc::new(SimClock::new()),
+            rng: Box::new(SimRng::new(1)),
+        };
+        let log = Log::open(machine, &Options::default(), Driver::Caller).unwrap();
+        let url = "https://worker.example/".to_owned();
+        let subscription = subscription(Delivery::Webhook { url });
+        let (old, staged) = Journal::create(&log, &subscription).unwrap();
+        let (mut new, first_piece) = write_anew(&log, &subscription, 1).unwrap();
+        log.step();
+        drop((staged, first_piece));
+        (new.old, new.first_bytes) = (Some(old.number), new.bytes + 1);
+        let names = || log.list(PREFIX, None, 9).len();
+        let mut stage = |events: &[Event]| drop(new.stage(&log, &subscription, events).unwrap());
+        // A commit has cut the beginning off.
+        stage(&[]);
+        log.step();
+        assert_eq!(names(), 2);
+        stage(&[Event::Root { root: "x".to_owned() }]);
+        log.step();
+        stage(&[]);
+        log.step();
+        assert_eq!(names(), 1);
+    }
 }

@@ -161,6 +161,11 @@ pub enum Event {
     },
     /// Everything before is complete: what was written anew is whole.
     Complete,
+    /// What follows happened at once: it counts when its end is there. One that begins again
+    /// before that drops what it has: it could not be written whole.
+    Begin,
+    /// What has followed the last beginning counts.
+    End,
 }
 
 impl Phase {
@@ -195,8 +200,16 @@ impl Subscription {
             pending: BTreeSet::new(),
             in_flight: false,
         };
+        let mut begun: Option<Vec<&Event>> = None;
         for event in rest {
-            subscription.apply(event);
+            match (event, &mut begun) {
+                (Event::Begin, _) => begun = Some(Vec::new()),
+                (Event::End, _) => {
+                    begun.take().into_iter().flatten().for_each(|event| subscription.apply(event));
+                }
+                (event, Some(begun)) => begun.push(event),
+                (event, None) => subscription.apply(event),
+            }
         }
         rest.contains(&Event::Complete).then_some(subscription)
     }
@@ -225,8 +238,8 @@ impl Subscription {
     /// Takes an event in.
     pub fn apply(&mut self, event: &Event) {
         match event {
-            // One is the first, and only that.
-            Event::Created { .. } | Event::Complete => {}
+            // One is the first, and only that; the others say what counts.
+            Event::Created { .. } | Event::Complete | Event::Begin | Event::End => {}
             Event::Root { root } => self.root.clone_from(root),
             Event::Linked { path, stream, acked, explicit, glob } => {
                 let tail = self.links.get(path).map_or(Offset(*acked), |link| link.tail);
@@ -407,5 +420,23 @@ pub(super) mod tests {
         assert_eq!(Subscription::replay(&read[..read.len() - 1]), None);
         assert_eq!(Subscription::replay(&read[1..]), None);
         assert_eq!(Subscription::replay(&[]), None);
+    }
+
+    /// Point 54.
+    #[test]
+    fn what_happened_at_once_counts_whole_or_not_at_all() {
+        let before = webhook();
+        let acked = |path: &str| Event::Acked { path: path.to_owned(), stream: 1, acked: 5 };
+        let paths = |events: &[Event]| {
+            let all = [before.snapshot().as_slice(), events].concat();
+            let subscription = Subscription::replay(&all).unwrap();
+            subscription.links.into_keys().collect::<Vec<_>>()
+        };
+        let (begin, end) = (Event::Begin, Event::End);
+        assert_eq!(paths(&[begin.clone(), acked("a"), acked("b"), end.clone()]), ["a", "b"]);
+        assert!(paths(&[begin.clone(), acked("a"), acked("b")]).is_empty());
+        let again = [begin.clone(), acked("a"), begin, acked("c"), end.clone(), acked("d")];
+        assert_eq!(paths(&again), ["c", "d"], "the first was given up");
+        assert_eq!(paths(&[end, acked("a")]), ["a"]);
     }
 }

@@ -167,3 +167,90 @@ fn more_subscriptions_than_the_limit_are_refused() {
     assert_eq!(refusal(subs.put("a/b", &hook())), "INVALID_REQUEST");
     assert!(subs.put("s0", &hook()).unwrap().1);
 }
+
+/// Point 54: what is longer than one record of the log and finds room for a part of it only has not
+/// happened, and does not happen with what comes next.
+#[test]
+fn a_long_change_is_written_whole_or_not_at_all_wherever_room_ends() {
+    let (mut all, mut none) = (0, 0);
+    // Each try leaves a little less room.
+    for filled in 0..24_usize {
+        let seed = 321 + u64::try_from(filled).unwrap();
+        let subs = Subs::over(tight(seed), seed);
+        subs.put("s", &hook()).unwrap();
+        subs.put_stream("filler", "[]");
+        let body = format!("\"{}\"", "x".repeat(1000));
+        let fill = append(JSON, &body);
+        for _ in 0..filled {
+            let filler = path("filler");
+            assert!(first_poll(subs.store.streams.append(&filler, &fill)).is_none(), "no room");
+        }
+        let names = long_names();
+        let added = first_poll(subs.subs.add_streams("s", names.to_string().as_bytes()));
+        let is_refused = added.is_some();
+        if let Some(answer) = added {
+            assert_eq!(refusal(answer), "BUSY");
+            subs.subs.refresh().unwrap();
+        }
+        while subs.store.log.step() {}
+        subs.subs.refresh().unwrap();
+        let expected = if is_refused { 0 } else { LONG_NAMES };
+        assert_eq!(links(&subs), expected, "with {filled} KiB before it");
+        // A short one behind it, and a long one, count alone.
+        subs.run(subs.subs.add_streams("s", br#"{"streams":["b"]}"#)).unwrap();
+        assert_eq!(links(&subs), expected + 1);
+        let subs = subs.crash();
+        assert_eq!(links(&subs), expected + 1, "after a restart, with {filled} KiB before it");
+        if is_refused {
+            subs.run(subs.subs.add_streams("s", names.to_string().as_bytes())).unwrap();
+        }
+        assert_eq!(links(&subs.crash()), LONG_NAMES + 1);
+        if is_refused { none += 1 } else { all += 1 }
+    }
+    assert!(all > 0 && none > 0, "{all} were written and {none} not");
+}
+
+/// Point 54.
+#[test]
+fn a_long_change_that_a_crash_cuts_off_is_there_whole_or_not_at_all() {
+    let mut found = [0, 0];
+    for (nth, one) in (0..).flat_map(|nth| (0..60).map(move |one| (nth, one))) {
+        let seed = 6000 + 100 * nth + one;
+        let store = Store::with_options(seed, LIMITS, |options| options.frame_bytes = 4096);
+        let subs = Subs::over(store, seed);
+        subs.put("s", &hook()).unwrap();
+        subs.store.disk.crash_after_operations(nth);
+        let names = long_names().to_string();
+        let added = subs.store.attempt(subs.subs.add_streams("s", names.as_bytes()));
+        let is_over = !subs.store.disk.is_crashed();
+        let subs = subs.crash();
+        let links_then = links(&subs);
+        assert!(links_then == LONG_NAMES || links_then == 0, "seed {seed}: {links_then} links");
+        assert!(links_then > 0 || !matches!(added, Some(Ok(()))), "seed {seed}: it was told");
+        // A short one behind what is left of it counts alone.
+        subs.run(subs.subs.add_streams("s", br#"{"streams":["b"]}"#)).unwrap();
+        assert_eq!(links(&subs.crash()), links_then + 1, "seed {seed}");
+        found[usize::from(links_then > 0)] += 1;
+        if is_over {
+            assert!(found[0] > 0 && found[1] > 0);
+            return;
+        }
+    }
+}
+
+/// Names of `long_names`, which together are longer than one record of a journal.
+const LONG_NAMES: usize = 7;
+
+fn long_names() -> Value {
+    let names = (0..LONG_NAMES).map(|number| format!("named/{number}{}", "x".repeat(1500)));
+    json!({ "streams": names.collect::<Vec<_>>() })
+}
+
+/// A store with room for little that is not committed.
+fn tight(seed: u64) -> Store {
+    Store::with_options(seed, LIMITS, |options| options.max_staged_bytes = 24 << 10)
+}
+
+fn links(subs: &Subs) -> usize {
+    subs.get("s")["streams"].as_array().unwrap().len()
+}
