@@ -182,6 +182,14 @@ impl Events {
         self.is_over = true;
     }
 
+    /// Is called instead of [`Events::poll_next`] where the client takes nothing: other readers may
+    /// wait for this one, which was woken to look for all.
+    pub fn pass_on(&self) {
+        if let Reader::Here(follower) = &self.reader {
+            follower.pass_on();
+        }
+    }
+
     /// Gives what comes next; nothing when it is over. Each piece ends with a control event or is a
     /// comment, so a client can go on from wherever it stops.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Said>> {
@@ -239,8 +247,8 @@ impl Events {
         }
     }
 
-    fn poll_changed(&self, context: &mut Context<'_>) -> Poll<()> {
-        match &self.reader {
+    fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.reader {
             Reader::Here(follower) => pin!(follower.changed()).poll(context),
             Reader::Away(_) | Reader::Lost => Poll::Ready(()),
         }

@@ -83,17 +83,11 @@ impl Live {
 
     /// Sends what there is; ready when all has been sent that will ever be.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let stream = self.stream.as_mut().expect("it is polled until it is done");
         loop {
-            while !self.rest.is_empty() {
-                let len = ready!(Pin::new(&mut *stream).poll_write(context, &self.rest))?;
-                if len == 0 {
-                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-                }
-                self.rest.advance(len);
+            if self.poll_taken(context)?.is_pending() {
+                self.handed.events.pass_on();
+                return Poll::Pending;
             }
-            // TLS keeps what the system does not take.
-            ready!(Pin::new(&mut *stream).poll_flush(context))?;
             if self.phase != Phase::Events {
                 break;
             }
@@ -110,6 +104,20 @@ impl Live {
         }
         self.phase = Phase::Done;
         Poll::Ready(Ok(()))
+    }
+
+    /// Is done when the client, or the system for it, has taken what was sent.
+    fn poll_taken(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let stream = self.stream.as_mut().expect("it is polled until it is done");
+        while !self.rest.is_empty() {
+            let len = ready!(Pin::new(&mut *stream).poll_write(context, &self.rest))?;
+            if len == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.rest.advance(len);
+        }
+        // TLS keeps what the system does not take.
+        Pin::new(stream).poll_flush(context)
     }
 
     /// Ends the connection, or gives it back.

@@ -1,4 +1,5 @@
-//! Rounds: all connections are looked at once a second, by one task for all of them.
+//! Rounds: all connections are looked at once a second, by one task for all of them; so are the
+//! streams that are followed.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -50,6 +51,7 @@ impl Rounds {
                 () = app.stopping.cancelled(), if !is_stopping => is_stopping = true,
             }
             self.look(app, patience, is_stopping.then_some(Order::Stop));
+            app.streams.nudge();
         }
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use highwater_log::ids::Offset;
 
 use super::framed::Framed;
-use super::hub::{Hub, ReaderId, State};
+use super::hub::{Hub, ReaderId, State, Turn};
 use super::parcel::Parcel;
 use super::piece::Piece;
 use super::relay::{self, Waiting};
@@ -17,7 +17,7 @@ use crate::cursor::Cursor;
 use crate::error::{Outcome, Problem};
 use crate::offset::Place;
 use crate::path::StreamPath;
-use crate::service::{Chunk, Streams};
+use crate::service::{Chunk, LEAST_BYTES, Queued, Streams, Unread};
 use crate::sse::Control;
 
 /// Follows a stream from a place on.
@@ -34,6 +34,8 @@ pub struct Follower {
     seen: u64,
     /// A cursor that answers must not be below.
     least_cursor: Option<Cursor>,
+    /// Its place in the line for memory, where its next message is a long one.
+    queued: Option<Queued>,
     has_greeted: bool,
     has_ended: bool,
 }
@@ -100,6 +102,7 @@ impl Streams {
             next_no: None,
             seen: 0,
             least_cursor,
+            queued: None,
             has_greeted: false,
             has_ended: false,
         })
@@ -123,6 +126,7 @@ impl Follower {
         let place = Place::At(self.position);
         self.next_no.is_none()
             && !self.has_ended
+            && self.queued.as_ref().is_none_or(Queued::is_over)
             && self.hub.streams().is_cold(self.hub.path(), place)
     }
 
@@ -177,9 +181,22 @@ impl Follower {
         }
     }
 
+    /// Lets another reader of the stream read for all, if this one was woken to and cannot ask for
+    /// what comes next just now: the others wait for it.
+    pub fn pass_on(&self) {
+        if self.next_no.is_some() {
+            self.hub.pass_on();
+        }
+    }
+
     /// Is done when asking again may give something else.
-    pub async fn changed(&self) {
+    pub async fn changed(&mut self) {
         std::future::poll_fn(|context| {
+            if let Some(queued) = &mut self.queued
+                && queued.poll(context.waker()).is_ready()
+            {
+                return Poll::Ready(());
+            }
             let mut state = self.hub.lock();
             if state.version != self.seen || self.has_ended {
                 return Poll::Ready(());
@@ -206,11 +223,19 @@ impl Follower {
 
     /// Takes the next parcel of the hub's; reads for all where there are news and nobody has.
     fn next_of_hub(&mut self, number: RingNo, waker: Option<&Waker>) -> Outcome<Option<Next>> {
+        let is_queued = self.is_queued(waker);
         let mut state = self.hub.lock();
         self.seen = state.version;
         match state.ring.take(number) {
+            Ok(Some(parcel)) if self.must_read_alone(&parcel) => {
+                state.detach(number + 1);
+                drop(state);
+                self.next_no = None;
+                return Ok(None);
+            }
             Ok(Some(parcel)) => {
                 drop(state);
+                self.queued = None;
                 self.next_no = Some(number + 1);
                 return Ok(Some(self.give(&parcel)));
             }
@@ -227,35 +252,59 @@ impl Follower {
             drop(state);
             return self.end(problem).map(Some);
         }
+        if is_queued {
+            return Ok(Some(self.wait(state, waker)));
+        }
         let Some(head) = state.begin_reading() else { return Ok(Some(self.wait(state, waker))) };
         drop(state);
-        let read = self.read(head);
-        let woken = self.take_in(read);
+        let turn = Turn::new(&self.hub);
+        let read = self.hub.streams().piece(&self.hub, (self.content_type.kind(), head), None);
+        let (woken, lacks) = self.take_in(turn, read);
         relay::wake(woken);
+        self.queued = lacks.map(|bytes| self.hub.streams().room.queue(bytes));
         Ok(None)
     }
 
-    /// Gives the hub what was read for it; gives whom to wake.
-    fn take_in(&self, read: Outcome<Piece>) -> Vec<Waiting> {
-        let mut state = self.hub.lock();
+    /// Gives the hub what was read for it; gives whom to wake, and how much memory it takes where
+    /// there is none: all wait for this one then, which waits for that.
+    fn take_in(&self, turn: Turn<'_>, read: Result<Piece, Unread>) -> (Vec<Waiting>, Option<u64>) {
+        let mut state = turn.end();
         let piece = match read {
             Ok(piece) => piece,
-            Err(problem) => return state.end(problem),
+            Err(Unread::NoRoom { bytes }) => {
+                state.put_off();
+                return (Vec::new(), Some(bytes));
+            }
+            Err(Unread::Failed(problem)) => return (state.end(problem), None),
         };
         if piece.has_more() {
             state.is_stale = true;
         } else if !piece.parcel.control.is_closed {
             self.hub.watch(&mut state, piece.tail);
         }
-        state.publish(piece.has_news.then_some(piece.parcel))
+        (state.publish(piece.has_news.then_some(piece.parcel)), None)
     }
 
     /// Reads what is behind the own position; at the tail, joins those who take from the hub.
     fn next_of_log(&mut self, waker: Option<&Waker>) -> Outcome<Option<Next>> {
+        if self.is_queued(waker) {
+            let state = self.hub.lock();
+            if let Some(problem) = state.ended.clone() {
+                drop(state);
+                return self.end(problem).map(Some);
+            }
+            self.seen = state.version;
+            return Ok(Some(self.wait(state, waker)));
+        }
         self.seen = self.hub.lock().version;
-        let piece = match self.read(self.position) {
+        let place = (self.content_type.kind(), self.position);
+        let piece = match self.hub.streams().piece(&self.hub, place, self.least_cursor) {
             Ok(piece) => piece,
-            Err(problem) => return self.end(problem).map(Some),
+            Err(Unread::NoRoom { bytes }) => {
+                self.queued = Some(self.hub.streams().room.queue(bytes));
+                return Ok(None);
+            }
+            Err(Unread::Failed(problem)) => return self.end(problem).map(Some),
         };
         if piece.has_news || !self.has_greeted {
             return Ok(Some(self.give(&piece.parcel)));
@@ -271,6 +320,25 @@ impl Follower {
         }
         // What came meanwhile is looked at before anything is waited for.
         Ok((state.version == self.seen).then(|| self.wait(state, waker)))
+    }
+
+    /// Whether there is no memory yet for its next message: with a waker it is in line for it.
+    fn is_queued(&mut self, waker: Option<&Waker>) -> bool {
+        let is_over = match (&mut self.queued, waker) {
+            (None, _) => true,
+            (Some(queued), None) => queued.is_over(),
+            (Some(queued), Some(waker)) => queued.poll(waker).is_ready(),
+        };
+        if is_over {
+            self.queued = None;
+        }
+        !is_over
+    }
+
+    /// Whether it would have to copy more of a parcel than goes uncounted.
+    fn must_read_alone(&self, parcel: &Parcel) -> bool {
+        let is_long = u64::try_from(parcel.len()).is_ok_and(|len| len > LEAST_BYTES);
+        is_long && parcel.is_too_early(self.least_cursor)
     }
 
     /// Waits: nothing has come since this one looked, as of the state.
@@ -296,10 +364,6 @@ impl Follower {
             Problem::NotFound | Problem::Gone => Ok(Next::End),
             problem => Err(problem),
         }
-    }
-
-    fn read(&self, start: Offset) -> Outcome<Piece> {
-        self.hub.streams().piece(&self.hub, self.content_type.kind(), start)
     }
 }
 

@@ -46,6 +46,11 @@ impl Framed {
         self.chunk.clone()
     }
 
+    /// Has all of its memory held by what is made of it.
+    pub fn held(self, by: impl FnOnce(Bytes) -> Bytes) -> Self {
+        Self { chunk: by(self.chunk), head_len: self.head_len }
+    }
+
     /// Bytes that it takes.
     pub fn len(&self) -> usize {
         self.chunk.len()

@@ -3,7 +3,7 @@
 //! The log wakes the hub once for a commit, and the hub then wakes one reader. That one reads and
 //! encodes what is new, puts it into the ring, and wakes the others: the thread that commits does
 //! not wait for a thousand of them. A reader that goes away while the others wait for it passes
-//! the turn on.
+//! the turn on; so does one that cannot look just now, and one that panics.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -25,6 +25,13 @@ use crate::service::Streams;
 /// A reader's place at its hub: nobody else's while it is there.
 pub(super) type ReaderId = usize;
 
+/// A reader that reads for all: if it does not get so far, another one does.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    hub: &'a Hub,
+    has_ended: bool,
+}
+
 /// A stream's hub.
 #[derive(Debug)]
 pub(crate) struct Hub {
@@ -42,6 +49,8 @@ pub(super) struct State {
     pub is_stale: bool,
     /// Whether a reader is at it.
     pub is_reading: bool,
+    /// Whether nobody was at it at the last look, though there were news.
+    is_overdue: bool,
     /// Why there will be nothing more.
     pub ended: Option<Problem>,
     /// Has the log wake the hub.
@@ -71,6 +80,7 @@ impl Hub {
             version: 0,
             is_stale: false,
             is_reading: false,
+            is_overdue: false,
             ended: None,
             watch: None,
             head: Offset(0),
@@ -93,14 +103,15 @@ impl Hub {
         &self.streams
     }
 
-    /// Counts one reader more, and gives it a number.
-    pub(super) fn join(&self) -> ReaderId {
-        self.lock().readers.insert(Reader::Busy)
+    /// Counts one reader more, and gives it a number; nothing where a panic has broken the hub.
+    pub(super) fn join(&self) -> Option<ReaderId> {
+        Some(self.state.lock().ok()?.readers.insert(Reader::Busy))
     }
 
     /// Counts one reader less. If the others wait for it to read, another one does.
     pub(super) fn leave(&self, reader: ReaderId, number: Option<RingNo>) {
-        let mut state = self.lock();
+        // This may be part of the panic that broke the hub.
+        let Ok(mut state) = self.state.lock() else { return self.tidy() };
         let gone = state.readers.remove(reader);
         if let Some(number) = number {
             state.detach(number);
@@ -120,9 +131,28 @@ impl Hub {
         }
     }
 
-    /// Whether nobody reads from it.
+    /// Whether nobody reads from it, or nobody can.
     pub fn is_idle(&self) -> bool {
-        self.lock().readers.is_empty()
+        self.state.lock().map_or(true, |state| state.readers.is_empty())
+    }
+
+    /// Gives all who wait, where nobody has looked at news since the last call.
+    pub(super) fn overdue(&self) -> Vec<Waiting> {
+        let Ok(mut state) = self.state.lock() else { return Vec::new() };
+        let is_due = state.is_stale && !state.is_reading;
+        if std::mem::replace(&mut state.is_overdue, is_due) && is_due {
+            state.wake_all()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Lets another reader read for all, if all wait for one who was woken to and cannot now.
+    pub(super) fn pass_on(&self) {
+        let mut state = self.lock();
+        let woken = if state.is_stale { state.wake_for_news() } else { Vec::new() };
+        drop(state);
+        relay::wake(woken);
     }
 
     /// Sees to it that the log wakes the hub when the stream's tail is no longer this one.
@@ -147,9 +177,38 @@ impl Hub {
     }
 }
 
+impl<'a> Turn<'a> {
+    /// Begins what [`State::begin_reading`] allows.
+    pub fn new(hub: &'a Hub) -> Self {
+        Self { hub, has_ended: false }
+    }
+
+    /// Ends it: what was read is about to be given to all.
+    pub fn end(mut self) -> MutexGuard<'a, State> {
+        let state = self.hub.lock();
+        self.has_ended = true;
+        state
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        let Ok(mut state) = self.hub.state.lock() else { return };
+        state.put_off();
+        state.version += 1;
+        let woken = state.wake_for_news();
+        drop(state);
+        relay::wake(woken);
+    }
+}
+
 impl Wake for Hub {
     fn wake(self: Arc<Self>) {
-        let mut state = self.lock();
+        // Whoever commits wakes it: there is nobody to wake in a hub that a panic has broken.
+        let Ok(mut state) = self.state.lock() else { return };
         let watch = state.watch.take();
         state.note_news();
         let woken = state.wake_for_news();
@@ -173,8 +232,13 @@ impl State {
         if !self.is_stale || self.is_reading {
             return None;
         }
-        (self.is_stale, self.is_reading) = (false, true);
+        (self.is_stale, self.is_reading, self.is_overdue) = (false, true, false);
         Some(self.head)
+    }
+
+    /// Notes that a reader could not read yet.
+    pub fn put_off(&mut self) {
+        (self.is_stale, self.is_reading) = (true, false);
     }
 
     /// Takes in what a reader has read; gives whom to wake.

@@ -1,5 +1,6 @@
 //! A piece of a stream, encoded once for all who get it.
 
+use bytes::Bytes;
 use highwater_log::ids::Offset;
 
 use super::framed::Framed;
@@ -33,11 +34,21 @@ impl Parcel {
         Self { start, control, cursor, events, data_len }
     }
 
+    /// Has its memory held by what is made of it.
+    pub fn held(self, by: impl FnOnce(Bytes) -> Bytes) -> Self {
+        Self { events: self.events.held(by), ..self }
+    }
+
+    /// Whether a reader whose cursor must not be below its own cannot share its bytes.
+    pub fn is_too_early(&self, least: Option<Cursor>) -> bool {
+        !self.control.is_closed && least.is_some_and(|least| least > self.cursor)
+    }
+
     /// Gives the events for a reader whose cursor must not be below its own: the same bytes for
     /// all but those who brought a cursor from the future.
     pub fn events(&self, least: Option<Cursor>) -> Framed {
         match least {
-            Some(least) if least > self.cursor && !self.control.is_closed => {
+            Some(least) if self.is_too_early(Some(least)) => {
                 let data = self.events.bytes().slice(..self.data_len);
                 Framed::new(|out| {
                     out.extend_from_slice(&data);

@@ -5,8 +5,9 @@ use highwater_log::ids::Offset;
 use super::hub::Hub;
 use super::parcel::Parcel;
 use crate::content::Kind;
+use crate::cursor::Cursor;
 use crate::error::{Outcome, Problem};
-use crate::service::{Chunk, LEAST_BYTES, Streams, incomplete_len};
+use crate::service::{Chunk, LEAST_BYTES, Streams, Unread, incomplete_len};
 use crate::sse::Control;
 
 /// What stands behind a place, as far as one parcel goes.
@@ -28,11 +29,16 @@ impl Piece {
 }
 
 impl Streams {
-    /// Reads a parcel. Of text, the beginning of a character waits for its other bytes, unless the
-    /// stream has ended and they will never come.
-    pub(super) fn piece(&self, hub: &Hub, kind: Kind, start: Offset) -> Outcome<Piece> {
+    /// Reads a parcel, with a cursor that is not below the least. Of text, the beginning of a
+    /// character waits for its other bytes, unless the stream has ended and they will never come.
+    pub(super) fn piece(
+        &self,
+        hub: &Hub,
+        (kind, start): (Kind, Offset),
+        least: Option<Cursor>,
+    ) -> Result<Piece, Unread> {
         // One follows another, so there is no use in long ones: a reader that takes nothing holds
-        // one of them (I11).
+        // one of them (I11). Those that are longer, since a message is, count as other answers do.
         let most = self.limits.chunk_bytes.min(LEAST_BYTES);
         let mut range = self.range(hub.path(), kind, (start, most))?;
         self.check_id(hub)?;
@@ -46,7 +52,11 @@ impl Streams {
         let is_closed = range.is_closed && is_at_tail;
         let control = Control { next, is_up_to_date: is_at_tail, is_closed };
         let has_news = !range.body.is_empty() || is_closed;
-        let parcel = Parcel::new(kind, start, &range.body, control, self.cursor(None));
+        let now = self.cursor(None);
+        let cursor = least.map_or(now, |least| now.max(least));
+        let parcel = Parcel::new(kind, start, &range.body, control, cursor);
+        let (len, lease) = (parcel.len(), range.lease);
+        let parcel = parcel.held(|bytes| lease.counted(bytes, len));
         Ok(Piece { parcel, has_news, tail: range.tail })
     }
 

@@ -35,8 +35,8 @@ pub use body::Body;
 pub use create::{Create, Created};
 pub use observer::{Expected, Observer};
 pub use read::Chunk;
-pub(crate) use read::incomplete_len;
-pub(crate) use room::LEAST_BYTES;
+pub(crate) use read::{Unread, incomplete_len};
+pub(crate) use room::{LEAST_BYTES, Queued};
 pub use view::View;
 
 /// Limits of one request.
@@ -84,7 +84,7 @@ pub struct Streams {
     pub(crate) clock: Arc<dyn Clock>,
     rng: Arc<Mutex<Box<dyn Rng>>>,
     pub(crate) limits: Limits,
-    room: room::Room,
+    pub(crate) room: room::Room,
     store: StoreTag,
     pub(crate) hubs: Arc<Registry>,
     observer: observer::Place,
@@ -164,8 +164,15 @@ impl Streams {
 
     /// Gives the cursor to answer a client with that brought this one.
     pub fn cursor(&self, brought: Option<Cursor>) -> Cursor {
+        let now = self.clock.wall();
         let mut rng = self.rng.lock().expect("nobody panics while holding the randomness");
-        Cursor::answer(self.clock.wall(), brought, &mut **rng)
+        Cursor::answer(now, brought, &mut **rng)
+    }
+
+    /// Wakes the live readers of streams that have news which nobody has looked at since the last
+    /// call: one of them was woken to read for all, and does not. To be called now and then.
+    pub fn nudge(&self) {
+        self.hubs.nudge();
     }
 
     /// Number of streams that are followed.

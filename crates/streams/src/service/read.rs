@@ -3,6 +3,7 @@
 use highwater_log::error::{LogError, Rejection};
 use highwater_log::ids::Offset;
 
+use super::room::Lease;
 use super::{Body, Streams, View};
 use crate::content::{ContentType, Kind};
 use crate::error::{Outcome, Problem};
@@ -36,15 +37,34 @@ pub(crate) struct Range {
     pub tail: Offset,
     /// Whether the stream is closed at its tail.
     pub is_closed: bool,
+    /// What of the memory for answers was taken for it.
+    pub lease: Lease,
 }
 
-/// When a message that is longer than a chunk is read in one piece.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whole {
-    /// Whatever else is in memory.
-    Always,
-    /// While answers leave room for it.
-    WhereThereIsRoom,
+/// Why a range is not read.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// There is no room for so many bytes of a message that is longer than a chunk.
+    NoRoom { bytes: u64 },
+    /// It cannot be.
+    Failed(Problem),
+}
+
+impl From<Problem> for Unread {
+    fn from(problem: Problem) -> Self {
+        Self::Failed(problem)
+    }
+}
+
+impl From<Unread> for Problem {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::NoRoom { .. } => {
+                Self::Busy("there is no memory for a message as long as the next one".to_owned())
+            }
+            Unread::Failed(problem) => problem,
+        }
+    }
 }
 
 impl Streams {
@@ -69,12 +89,12 @@ impl Streams {
     pub(crate) fn read_of(&self, path: &StreamPath, view: &View, place: Place) -> Outcome<Chunk> {
         let start = match place {
             Place::Start => Offset(0),
-            Place::Now => return Ok(self.chunk(view, None, Range::empty(view))),
+            Place::Now => return Ok(self.chunk(view, None, self.nothing(view))),
             // Beyond the tail nothing is missing.
             Place::At(offset) => offset.min(view.tail),
         };
         let most = self.room.chunk_bytes(self.limits.chunk_bytes);
-        let range = self.range_of(path, view.kind(), (start, most), Whole::WhereThereIsRoom)?;
+        let range = self.range(path, view.kind(), (start, most))?;
         Ok(self.chunk(view, Some(start), range))
     }
 
@@ -90,7 +110,7 @@ impl Streams {
         });
         let is_json = view.kind() == Kind::Json;
         let mut body = if is_json { range.body.into_array() } else { range.body };
-        self.room.count(body.parts_mut());
+        range.lease.count(body.parts_mut());
         let content_type = view.content_type.clone();
         Chunk { body, content_type, next: range.next, is_up_to_date, is_closed, etag }
     }
@@ -100,18 +120,8 @@ impl Streams {
         &self,
         path: &StreamPath,
         kind: Kind,
-        place: (Offset, u64),
-    ) -> Outcome<Range> {
-        self.range_of(path, kind, place, Whole::Always)
-    }
-
-    fn range_of(
-        &self,
-        path: &StreamPath,
-        kind: Kind,
         (start, most): (Offset, u64),
-        whole: Whole,
-    ) -> Outcome<Range> {
+    ) -> Result<Range, Unread> {
         let is_json = kind == Kind::Json;
         // The byte before says whether a message begins here.
         let from = if is_json { Offset(start.0.saturating_sub(1)) } else { start };
@@ -119,7 +129,7 @@ impl Streams {
         if from < start {
             let before = range.body.parts().first().and_then(|part| part.first());
             if before != json::ENDING.last() {
-                return Err(Problem::InsideMessage);
+                return Err(Problem::InsideMessage.into());
             }
             range.body.drop_front(1);
         }
@@ -127,7 +137,7 @@ impl Streams {
             return Ok(range);
         }
         if is_json {
-            self.end_at_message(path, range, (most, whole))
+            self.end_at_message(path, range, most)
         } else {
             if kind == Kind::Text {
                 range.end_at_character();
@@ -152,8 +162,8 @@ impl Streams {
         &self,
         path: &StreamPath,
         mut range: Range,
-        (most, whole): (u64, Whole),
-    ) -> Outcome<Range> {
+        most: u64,
+    ) -> Result<Range, Unread> {
         loop {
             if let Some(end) = range.body.end_of_last_message() {
                 let rest = range.body.len() - end;
@@ -163,14 +173,16 @@ impl Streams {
                 return Ok(range);
             }
             if range.next == range.tail {
-                return Err(Problem::Damaged("a stored message has no end".to_owned()));
+                return Err(Problem::Damaged("a stored message has no end".to_owned()).into());
             }
+            // By a part of it each time: the longest message is looked through a few times only.
             let len = u64::try_from(range.body.len()).expect("lengths have 64 bits at most");
-            if whole == Whole::WhereThereIsRoom && !self.room.has_room(len + most) {
-                let why = "there is no memory for a message as long as the next one".to_owned();
-                return Err(Problem::Busy(why));
+            let more = most.max(len / 4);
+            let bytes = len + more;
+            if !range.lease.grow_to(bytes) {
+                return Err(Unread::NoRoom { bytes });
             }
-            let next = self.more(path, range.next, most)?;
+            let next = self.more(path, range.next, more)?;
             range.append(next);
         }
     }
@@ -182,20 +194,22 @@ impl Streams {
                 next: answer.next,
                 tail: answer.tail,
                 is_closed: answer.is_closed,
+                lease: self.room.lease(),
             }),
             // Only a stream that was made anew is shorter than before.
             Err(LogError::Rejected(Rejection::BeyondTail { .. })) => Err(Problem::NotFound),
             Err(error) => Err(error.into()),
         }
     }
+
+    /// What is at the tail.
+    fn nothing(&self, view: &View) -> Range {
+        let (tail, is_closed) = (view.tail, view.is_closed);
+        Range { body: Body::default(), next: tail, tail, is_closed, lease: self.room.lease() }
+    }
 }
 
 impl Range {
-    fn empty(view: &View) -> Self {
-        let (tail, is_closed) = (view.tail, view.is_closed);
-        Self { body: Body::default(), next: tail, tail, is_closed }
-    }
-
     fn append(&mut self, other: Self) {
         self.body.extend(other.body);
         (self.next, self.tail, self.is_closed) = (other.next, other.tail, other.is_closed);

@@ -1,10 +1,14 @@
 //! Memory that holds answers which clients have not taken yet (I11). There is no telling how fast a
 //! client reads, so a chunk is the shorter the more of that memory is in use: a reader that takes
 //! nothing costs little where there are many, and one that is quick gets long chunks where there is
-//! room. A chunk's length is the server's choice (protocol, section 5.6).
+//! room. A chunk's length is the server's choice (protocol, section 5.6). A message is never cut:
+//! one that is longer than all chunks takes its part of the memory before it is read, and a live
+//! reader waits for that in line.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 
 use bytes::Bytes;
 
@@ -15,45 +19,205 @@ const PART: u64 = 8;
 
 /// The memory. Clones are the same.
 #[derive(Debug, Clone)]
-pub(crate) struct Room {
+pub(crate) struct Room(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     most: u64,
-    used: Arc<AtomicU64>,
+    used: AtomicU64,
+    /// Number of those in line, so that nobody takes the lock where there is none.
+    waiting: AtomicUsize,
+    line: Mutex<Line>,
+}
+
+/// Those who wait for room, by number: first come, first served.
+#[derive(Debug, Default)]
+struct Line {
+    places: BTreeMap<u64, Place>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Place {
+    bytes: u64,
+    waker: Waker,
+}
+
+/// A part of the memory, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    shared: Arc<Shared>,
+    bytes: u64,
+}
+
+/// Somebody who waits for so many bytes, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    shared: Arc<Shared>,
+    bytes: u64,
+    /// The place in line, once there is one.
+    number: Option<u64>,
 }
 
 /// A part that stands for all of its answer, since it is the last to go.
 struct Counted {
     bytes: Bytes,
-    len: u64,
-    used: Arc<AtomicU64>,
+    _lease: Lease,
 }
 
 impl Room {
     /// Begins with nothing used.
     pub fn new(most: u64) -> Self {
-        Self { most, used: Arc::default() }
+        let (used, waiting, line) = Default::default();
+        Self(Arc::new(Shared { most, used, waiting, line }))
     }
 
     /// Gives the length of the next chunk, `longest` at most.
     pub fn chunk_bytes(&self, longest: u64) -> u64 {
-        let left = self.most.saturating_sub(self.used.load(Ordering::Relaxed));
+        let left = self.0.most.saturating_sub(self.0.used.load(Ordering::Relaxed));
         longest.min((left / PART).max(LEAST_BYTES))
     }
 
-    /// Whether there is room for an answer that cannot be shorter. The first one always has room:
-    /// there is no other way to read it.
-    pub fn has_room(&self, len: u64) -> bool {
-        let used = self.used.load(Ordering::Relaxed);
-        used == 0 || used.saturating_add(len) <= self.most
+    /// Takes nothing yet.
+    pub fn lease(&self) -> Lease {
+        Lease { shared: Arc::clone(&self.0), bytes: 0 }
     }
 
-    /// Counts an answer until its last part is gone.
-    pub fn count(&self, parts: &mut [Bytes]) {
-        let len: usize = parts.iter().map(Bytes::len).sum();
+    /// Begins to wait for so many bytes.
+    pub fn queue(&self, bytes: u64) -> Queued {
+        Queued { shared: Arc::clone(&self.0), bytes, number: None }
+    }
+
+    /// Bytes in use.
+    #[cfg(test)]
+    fn used(&self) -> u64 {
+        self.0.used.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    /// Whether there is room for so many bytes beside those of others. The first one always has
+    /// room: there is no other way to read it.
+    fn fits(&self, others: u64, bytes: u64) -> bool {
+        others == 0 || others.saturating_add(bytes) <= self.most
+    }
+
+    /// Calls those at the front of the line for whom there is room.
+    fn call(&self) {
+        if self.waiting.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let mut called = Vec::new();
+        let mut line = self.line();
+        let mut used = self.used.load(Ordering::SeqCst);
+        while let Some(first) = line.places.first_entry()
+            && self.fits(used, first.get().bytes)
+        {
+            let place = first.remove();
+            used = used.saturating_add(place.bytes);
+            called.push(place.waker);
+        }
+        self.waiting.store(line.places.len(), Ordering::SeqCst);
+        drop(line);
+        called.into_iter().for_each(Waker::wake);
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lease {
+    /// Takes more, until it is so much; false, and no more than before, where there is no room.
+    pub fn grow_to(&mut self, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        let taken = self.shared.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |used| {
+            let is_room = self.shared.fits(used - self.bytes, bytes);
+            is_room.then(|| used.saturating_add(more))
+        });
+        if taken.is_ok() {
+            self.bytes += more;
+        }
+        taken.is_ok()
+    }
+
+    /// Counts an answer until its last part is gone, in the place of what was taken for it.
+    pub fn count(self, parts: &mut [Bytes]) {
+        let len = parts.iter().map(Bytes::len).sum();
+        if let Some(last) = parts.last_mut() {
+            *last = self.counted(std::mem::take(last), len);
+        }
+    }
+
+    /// Counts bytes that stand for so many until they are gone, in the place of what was taken.
+    pub fn counted(mut self, bytes: Bytes, len: usize) -> Bytes {
         let len = u64::try_from(len).expect("lengths have 64 bits at most");
-        let Some(last) = parts.last_mut().filter(|_| len > LEAST_BYTES) else { return };
-        self.used.fetch_add(len, Ordering::Relaxed);
-        let bytes = std::mem::take(last);
-        *last = Bytes::from_owner(Counted { bytes, len, used: Arc::clone(&self.used) });
+        if len <= LEAST_BYTES {
+            return bytes;
+        }
+        self.set(len);
+        Bytes::from_owner(Counted { bytes, _lease: self })
+    }
+
+    /// Makes it so much, whether or not there is room.
+    fn set(&mut self, bytes: u64) {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        self.shared.used.fetch_add(bytes, Ordering::SeqCst);
+        self.shared.used.fetch_sub(before, Ordering::SeqCst);
+        if before > bytes {
+            self.shared.call();
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.shared.used.fetch_sub(self.bytes, Ordering::SeqCst);
+            self.shared.call();
+        }
+    }
+}
+
+impl Queued {
+    /// Whether it is of use to try again: there was room when it was its turn, or there is before
+    /// it got into line.
+    pub fn is_over(&self) -> bool {
+        match self.number {
+            Some(number) => !self.shared.line().places.contains_key(&number),
+            None => self.shared.fits(self.shared.used.load(Ordering::SeqCst), self.bytes),
+        }
+    }
+
+    /// Is done when it is of use to try again; gets into line with a waker.
+    pub fn poll(&mut self, waker: &Waker) -> Poll<()> {
+        let place = Place { bytes: self.bytes, waker: waker.clone() };
+        let mut line = self.shared.line();
+        if self.number.is_some_and(|number| !line.places.contains_key(&number)) {
+            return Poll::Ready(());
+        }
+        let number = *self.number.get_or_insert(line.next);
+        line.next = line.next.max(number + 1);
+        let before = line.places.insert(number, place);
+        self.shared.waiting.store(line.places.len(), Ordering::SeqCst);
+        drop(line);
+        drop(before);
+        // What was given back before it was in line has called nobody.
+        self.shared.call();
+        if self.is_over() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let mut line = self.shared.line();
+        let gone = line.places.remove(&number);
+        self.shared.waiting.store(line.places.len(), Ordering::SeqCst);
+        drop(line);
+        drop(gone);
+        // Whoever was behind it is first now, or is called in its place.
+        self.shared.call();
     }
 }
 
@@ -63,15 +227,13 @@ impl AsRef<[u8]> for Counted {
     }
 }
 
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.used.fetch_sub(self.len, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::task::Wake;
+
+    const MIB: u64 = 1 << 20;
 
     /// I11.
     #[test]
@@ -85,18 +247,79 @@ mod tests {
             let len = usize::try_from(len).unwrap();
             total += len;
             let mut parts = vec![Bytes::from(vec![0; len - 1]), Bytes::from_static(b"x")];
-            room.count(&mut parts);
+            room.lease().count(&mut parts);
             assert_eq!(parts[1], &b"x"[..]);
             held.push(parts.pop());
         }
         let least = 1000 * usize::try_from(LEAST_BYTES).unwrap();
         assert!(total < (64 << 20) + least, "{total}");
         assert_eq!(room.chunk_bytes(16 << 20), LEAST_BYTES);
-        assert!(!room.has_room(1 << 20));
+        assert!(!room.lease().grow_to(MIB));
         drop(held);
-        assert_eq!(room.used.load(Ordering::Relaxed), 0);
+        assert_eq!(room.used(), 0);
         assert_eq!(room.chunk_bytes(16 << 20), 8 << 20);
         assert_eq!(room.chunk_bytes(10), 10, "what is asked for is the most");
-        assert!(room.has_room(1 << 40), "nothing else is held");
+        assert!(room.lease().grow_to(1 << 40), "nothing else is held");
+    }
+
+    /// I11.
+    #[test]
+    fn no_more_is_leased_than_there_is_and_an_answer_counts_as_long_as_it_is() {
+        let room = Room::new(10 * MIB);
+        let mut one = room.lease();
+        assert!(one.grow_to(6 * MIB) && one.grow_to(6 * MIB));
+        let mut two = room.lease();
+        assert!(two.grow_to(3 * MIB) && !two.grow_to(5 * MIB));
+        assert_eq!(room.used(), 9 * MIB, "what was refused takes nothing");
+        drop(two);
+        let len = usize::try_from(2 * MIB).unwrap();
+        let bytes = one.counted(Bytes::from(vec![0; len]), len);
+        assert_eq!(room.used(), 2 * MIB);
+        let last = bytes.slice(len - 1..);
+        drop(bytes);
+        assert_eq!(room.used(), 2 * MIB, "a part keeps all of it");
+        drop(last);
+        assert_eq!(room.used(), 0);
+        let mut short = room.lease();
+        assert!(short.grow_to(MIB));
+        drop(short.counted(Bytes::from_static(b"x"), 1));
+        assert_eq!(room.used(), 0);
+    }
+
+    #[derive(Default)]
+    struct Called(AtomicBool);
+
+    impl Wake for Called {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn room_is_given_in_the_order_in_which_it_was_asked_for_and_nobody_is_forgotten() {
+        let room = Room::new(10 * MIB);
+        let mut held = room.lease();
+        assert!(held.grow_to(10 * MIB));
+        let wakers: Vec<Arc<Called>> = (0..3).map(|_| Arc::default()).collect();
+        let mut queued: Vec<Queued> = [8, 1, 20].map(|mib| room.queue(mib * MIB)).into();
+        let poll = |queued: &mut Queued, at: usize| {
+            queued.poll(&Waker::from(Arc::clone(&wakers[at]))).is_ready()
+        };
+        let called = |at: usize| wakers[at].0.swap(false, Ordering::SeqCst);
+        for (at, queued) in queued.iter_mut().enumerate() {
+            assert!(!poll(queued, at));
+        }
+        held.set(5 * MIB);
+        assert!(!called(0) && !called(1), "the first comes first");
+        held.set(2 * MIB);
+        assert!(called(0) && !called(1));
+        // It goes away instead: the next one has its place.
+        drop(queued.remove(0));
+        assert!(called(1) && poll(&mut queued[0], 1) && !called(2));
+        drop(held);
+        assert!(called(2), "what is longer than all there is comes when nothing else is held");
+        assert!(queued[1].is_over());
+        drop(queued);
+        assert!(room.queue(MIB).is_over(), "with room there is no line");
     }
 }

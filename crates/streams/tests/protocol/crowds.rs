@@ -110,7 +110,7 @@ impl Reader {
             }
             let has_event = if self.is_events { self.take_event() } else { self.take_chunk() };
             // Who is polled for events waits when there are none.
-            let waits = || self.is_events || !wait(&self.follower, &self.woken);
+            let mut waits = || self.is_events || !wait(&mut self.follower, &self.woken);
             if !has_event && (self.has_ended || waits()) {
                 return;
             }

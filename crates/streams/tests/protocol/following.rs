@@ -66,7 +66,7 @@ impl Woken {
 }
 
 /// Waits with a waker; gives whether there is news already.
-pub fn wait(follower: &Follower, woken: &Arc<Woken>) -> bool {
+pub fn wait(follower: &mut Follower, woken: &Arc<Woken>) -> bool {
     let waker = Waker::from(Arc::clone(woken));
     let mut future = Box::pin(follower.changed());
     future.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Ready(())

@@ -90,14 +90,14 @@ fn a_poll_gives_what_is_there_waits_for_what_comes_and_ends_at_once_at_the_end()
     let woken = Arc::new(Woken::default());
     let mut poll = follow(&store, "a", Place::Now);
     assert_eq!(poll.try_chunk().unwrap(), None);
-    assert!(!wait(&poll, &woken));
+    assert!(!wait(&mut poll, &woken));
     store.post("a", &append(JSON, "[2,3]")).unwrap();
     assert!(woken.take());
     let chunk = poll.try_chunk().unwrap().unwrap();
     assert_eq!(text_of(&chunk), "[2,\n3]");
     assert!(chunk.is_up_to_date && !chunk.is_closed);
     assert_eq!(poll.try_chunk().unwrap(), None);
-    assert!(!wait(&poll, &woken));
+    assert!(!wait(&mut poll, &woken));
     store.post("a", &close()).unwrap();
     assert!(woken.take());
     let chunk = poll.try_chunk().unwrap().unwrap();
@@ -159,7 +159,7 @@ fn a_character_split_over_appends_arrives_whole() {
     event(&mut follower);
     assert_eq!(follower.try_next().unwrap(), Next::Wait);
     let woken = Arc::new(Woken::default());
-    assert!(!wait(&follower, &woken));
+    assert!(!wait(&mut follower, &woken));
     post(&[b"5 ", &euro[..1]].concat());
     let part = event(&mut follower);
     assert_eq!((data(&part).as_str(), part.control.next), ("5 ", Offset(2)));
@@ -167,7 +167,7 @@ fn a_character_split_over_appends_arrives_whole() {
     post(&euro[1..2]);
     assert_eq!(follower.try_next().unwrap(), Next::Wait);
     woken.take();
-    assert!(!wait(&follower, &woken));
+    assert!(!wait(&mut follower, &woken));
     post(&[&euro[2..], &euro[..2]].concat());
     assert!(woken.take(), "who waits for a byte is woken by it");
     let whole = event(&mut follower);
@@ -202,7 +202,7 @@ fn a_fork_gives_its_inheritance_at_once_and_is_not_woken_by_its_source() {
     assert_eq!(data(&event(&mut follower)), "inherited");
     assert_eq!(follower.try_next().unwrap(), Next::Wait);
     let woken = Arc::new(Woken::default());
-    assert!(!wait(&follower, &woken));
+    assert!(!wait(&mut follower, &woken));
     store.post("s", &append(TEXT, "more")).unwrap();
     store.post("s", &close()).unwrap();
     store.delete("s").unwrap();

@@ -1,0 +1,207 @@
+//! Long messages and the memory for answers: whatever clients hold, it stays within its bound, and
+//! nobody is forgotten.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use highwater_streams::cursor::Cursor;
+use highwater_streams::live::{Event, Follower, Next};
+use highwater_streams::offset::Place;
+use highwater_streams::service::Limits;
+
+use crate::following::*;
+use crate::support::*;
+
+/// Bytes of a long message: more than any chunk for which there is always room.
+const LONG: usize = 124 << 10;
+/// Room for so many of them.
+const ROOM_FOR: usize = 3;
+
+/// A store that takes long messages, and a stream with one.
+fn store(seed: u64) -> Store {
+    let answers_bytes = u64::try_from(LONG * ROOM_FOR + (80 << 10)).unwrap();
+    let store = Store::with_options(seed, Limits { answers_bytes, ..LIMITS }, |options| {
+        options.segment_bytes = 4 << 20;
+        options.max_payload_bytes = 1 << 20;
+        options.frame_bytes = 1 << 20;
+        options.max_staged_bytes = 4 << 20;
+    });
+    store.put("a", &create(JSON, "[]")).unwrap();
+    store
+}
+
+fn post_long(store: &Store) {
+    store.post("a", &append(JSON, &format!("\"{}\"", "x".repeat(LONG)))).unwrap();
+}
+
+/// A reader whose client takes nothing: it keeps what it was given.
+struct Slow {
+    follower: Follower,
+    woken: Arc<Woken>,
+    held: Vec<Event>,
+}
+
+impl Slow {
+    fn new(follower: Follower) -> Self {
+        Self { follower, woken: Arc::default(), held: Vec::new() }
+    }
+
+    fn of(store: &Store, place: Place) -> Self {
+        Self::new(follow(store, "a", place))
+    }
+
+    /// Takes what comes next; gives how many long messages it holds.
+    fn poll(&mut self) -> usize {
+        let waker = Waker::from(Arc::clone(&self.woken));
+        match self.follower.poll_next(&mut Context::from_waker(&waker)) {
+            Poll::Ready(Ok(Next::Event(event))) => self.held.push(event),
+            Poll::Ready(other) => panic!("{other:?}"),
+            Poll::Pending => {}
+        }
+        self.long()
+    }
+
+    fn long(&self) -> usize {
+        self.held.iter().filter(|event| event.bytes().len() >= LONG).count()
+    }
+}
+
+fn held(readers: &[Slow]) -> usize {
+    readers.iter().map(Slow::long).sum()
+}
+
+fn poll_all(readers: &mut [Slow]) {
+    for reader in readers {
+        reader.poll();
+    }
+}
+
+/// Polls whoever was woken, until nobody is.
+fn poll_woken(readers: &mut [Slow]) {
+    for _ in 0..100 {
+        let woken: Vec<&mut Slow> = readers.iter_mut().filter(|r| r.woken.take()).collect();
+        if woken.is_empty() {
+            return;
+        }
+        for reader in woken {
+            reader.poll();
+        }
+    }
+    panic!("they wake each other for ever");
+}
+
+/// I11.
+#[test]
+fn readers_that_are_behind_hold_no_more_long_messages_than_there_is_memory_for() {
+    let store = store(501);
+    post_long(&store);
+    let mut readers: Vec<Slow> = (0..20).map(|_| Slow::of(&store, Place::Start)).collect();
+    for _ in 0..3 {
+        readers.iter_mut().filter(|reader| reader.long() == 0).for_each(|reader| {
+            reader.poll();
+        });
+        assert_eq!(held(&readers), ROOM_FOR);
+    }
+    let room_left = store.get("a", Place::Start);
+    assert_eq!(code(room_left), "BUSY", "those of chunks are the same memory");
+    // Each that goes makes room for one more: somebody is woken for it.
+    while !readers.is_empty() {
+        readers.remove(0);
+        poll_woken(&mut readers);
+        assert_eq!(held(&readers), ROOM_FOR.min(readers.len()), "of {}", readers.len());
+    }
+    assert!(store.get("a", Place::Start).is_ok());
+}
+
+/// I11: one that waits and goes away does not keep the others from what it waited for.
+#[test]
+fn a_reader_in_line_that_goes_away_leaves_its_place_to_the_next() {
+    let store = store(502);
+    post_long(&store);
+    let mut readers: Vec<Slow> =
+        (0..ROOM_FOR + 2).map(|_| Slow::of(&store, Place::Start)).collect();
+    poll_all(&mut readers);
+    assert_eq!(held(&readers), ROOM_FOR);
+    poll_woken(&mut readers);
+    let mut next = readers.pop().unwrap();
+    let first = readers.pop().unwrap();
+    drop(readers.pop());
+    assert!(first.woken.take(), "it is its turn");
+    drop(first);
+    assert!(next.woken.take());
+    assert_eq!(next.poll(), 1);
+}
+
+/// I11: those at the tail share what comes, and wait for one of them while there is no memory.
+#[test]
+fn readers_at_the_tail_wait_together_for_memory_and_share_what_then_comes() {
+    let store = store(503);
+    post_long(&store);
+    let mut full: Vec<Slow> = (0..ROOM_FOR).map(|_| Slow::of(&store, Place::Start)).collect();
+    poll_all(&mut full);
+    let mut readers: Vec<Slow> = (0..5).map(|_| Slow::of(&store, Place::Now)).collect();
+    for reader in &mut readers {
+        reader.poll();
+        reader.poll();
+        reader.held.clear();
+    }
+    post_long(&store);
+    let leaders: Vec<usize> = (0..5).filter(|at| readers[*at].woken.take()).collect();
+    assert_eq!(leaders.len(), 1);
+    let mut leader = leaders[0];
+    assert_eq!(readers[leader].poll(), 0, "there is no memory");
+    assert_eq!(readers[leader].poll(), 0);
+    assert!(!readers[leader].woken.take(), "it spins");
+    drop(full.pop());
+    assert!(readers[leader].woken.take());
+    // It goes away instead, and the next one has the turn.
+    drop(readers.remove(leader));
+    leader = (0..4).find(|at| readers[*at].woken.take()).expect("somebody has the turn");
+    assert_eq!(readers[leader].poll(), 1);
+    assert!((0..4).filter(|at| *at != leader).all(|at| readers[at].woken.take()));
+    readers.iter_mut().filter(|reader| reader.long() == 0).for_each(|reader| {
+        reader.poll();
+    });
+    let first = readers[0].held[0].bytes();
+    assert!(readers.iter().all(|reader| reader.held[0].bytes().as_ptr() == first.as_ptr()));
+}
+
+/// I11: a cursor from the future makes no copies that nobody counts.
+#[test]
+fn readers_that_bring_a_cursor_of_their_own_share_no_bytes_and_are_counted_all_the_same() {
+    let store = store(504);
+    let far = Some(Cursor(u64::MAX / 4));
+    let follow = || store.streams.follow(&path("a"), Place::Now, far).unwrap();
+    let mut readers: Vec<Slow> = (0..20).map(|_| Slow::new(follow())).collect();
+    for reader in &mut readers {
+        reader.poll();
+        reader.poll();
+        reader.held.clear();
+    }
+    post_long(&store);
+    for _ in 0..3 {
+        readers.iter_mut().filter(|reader| reader.long() == 0).for_each(|reader| {
+            reader.poll();
+        });
+    }
+    // One more is the hub's own.
+    let held = held(&readers);
+    assert!((1..=ROOM_FOR).contains(&held), "{held}");
+}
+
+/// Whoever asks without a task waits as well.
+#[test]
+fn a_reader_that_is_not_polled_waits_for_memory_too() {
+    let store = store(505);
+    post_long(&store);
+    let mut readers: Vec<Slow> = (0..=ROOM_FOR).map(|_| Slow::of(&store, Place::Start)).collect();
+    poll_all(&mut readers);
+    let waits = readers.last_mut().unwrap();
+    assert_eq!(waits.long(), 0);
+    assert!(!wait(&mut waits.follower, &waits.woken));
+    assert_eq!(waits.follower.try_next(), Ok(Next::Wait));
+    let mut last = readers.pop().unwrap();
+    drop(readers);
+    assert!(last.woken.take() && wait(&mut last.follower, &last.woken));
+    assert!(event(&mut last.follower).bytes().len() > LONG);
+}
