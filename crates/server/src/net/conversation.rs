@@ -4,7 +4,7 @@
 //! answer is over, if the connection does. HTTP/2 has many answers at a time and stays with hyper.
 
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -14,7 +14,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead as _, ReadBuf};
 
-use super::live::{Handed, Live};
+use super::linger::{self, Last};
+use super::live::{Handed, Live, Then};
 use super::stream::Stream;
 use super::watch::{Order, Watch};
 use crate::http::Connection;
@@ -79,7 +80,11 @@ impl Protocols {
     ) -> Result<(), Broken> {
         let mut live = begun.await?;
         while let Some(answer) = live {
-            let Some(stream) = answer.await? else { break };
+            let Some((stream, then)) = answer.await? else { break };
+            if then == Then::Close {
+                Box::pin(linger::end(stream, connection, Last::Answer)).await;
+                break;
+            }
             live = Box::pin(self.http1(stream, connection)).await?;
         }
         Ok(())
@@ -94,11 +99,12 @@ impl Protocols {
         }
     }
 
-    async fn http2(&self, stream: Stream, connection: &Arc<Connection>) -> hyper::Result<()> {
+    async fn http2(&self, mut stream: Stream, connection: &Arc<Connection>) -> hyper::Result<()> {
         let service = service_fn(|request| Arc::clone(connection).answer(request));
-        let mut conversation = pin!(self.http2.serve_connection(TokioIo::new(stream), service));
+        let io = TokioIo::new(&mut stream);
+        let mut conversation = Box::pin(self.http2.serve_connection(io, service));
         let mut is_ending = false;
-        std::future::poll_fn(|context| {
+        let ended = std::future::poll_fn(|context| {
             match connection.watch.order(context.waker()) {
                 Order::End | Order::Stop if !is_ending => {
                     is_ending = true;
@@ -109,17 +115,21 @@ impl Protocols {
             }
             conversation.as_mut().poll(context)
         })
-        .await
+        .await;
+        drop(conversation);
+        linger::end(stream, connection, Last::of(&ended)).await;
+        ended
     }
 
     /// Answers requests in the order in which they come.
     async fn http1(
         &self,
-        stream: Stream,
+        mut stream: Stream,
         connection: &Arc<Connection>,
     ) -> hyper::Result<Option<Box<Live>>> {
         let service = service_fn(|request| Arc::clone(connection).answer(request));
-        let mut conversation = self.http1.serve_connection(TokioIo::new(stream), service);
+        let io = TokioIo::new(&mut stream);
+        let mut conversation = self.http1.serve_connection(io, service);
         let mut is_ending = false;
         let handed = std::future::poll_fn(|context| {
             match connection.watch.order(context.waker()) {
@@ -138,12 +148,19 @@ impl Protocols {
                 None => Poll::Pending,
             }
         });
-        let Some(handed) = handed.await? else { return Ok(None) };
-        let parts = conversation.into_parts();
-        let mut stream = parts.io.into_inner();
-        if !parts.read_buf.is_empty() {
+        let handed = handed.await;
+        let read = conversation.into_parts().read_buf;
+        let handed = match handed {
+            Ok(Some(handed)) => handed,
+            ended => {
+                drop(read);
+                linger::end(stream, connection, Last::of(&ended)).await;
+                return ended.map(|_| None);
+            }
+        };
+        if !read.is_empty() {
             // A copy, since these few bytes would hold all of hyper's buffer.
-            stream.put_back(Bytes::copy_from_slice(&parts.read_buf));
+            stream.put_back(Bytes::copy_from_slice(&read));
         }
         Ok(Some(Box::new(Live::new(stream, handed, Arc::clone(connection)))))
     }

@@ -53,7 +53,8 @@ pub(crate) enum Then {
     Close,
 }
 
-/// A live answer on its way. Gives the connection back if it goes on.
+/// A live answer on its way. Gives the connection back, and what becomes of it; nothing where the
+/// client is gone.
 #[derive(Debug)]
 pub(crate) struct Live {
     /// Nothing when it is done.
@@ -119,21 +120,10 @@ impl Live {
         // TLS keeps what the system does not take.
         Pin::new(stream).poll_flush(context)
     }
-
-    /// Ends the connection, or gives it back.
-    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Stream>>> {
-        if self.handed.then == Then::GoOn {
-            return Poll::Ready(Ok(self.stream.take()));
-        }
-        if let Some(stream) = &mut self.stream {
-            ready!(Pin::new(stream).poll_shutdown(context))?;
-        }
-        Poll::Ready(Ok(None))
-    }
 }
 
 impl Future for Live {
-    type Output = io::Result<Option<Stream>>;
+    type Output = io::Result<Option<(Stream, Then)>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
@@ -150,6 +140,7 @@ impl Future for Live {
                 None => Poll::Pending,
             };
         }
-        this.poll_end(context)
+        let then = this.handed.then;
+        Poll::Ready(Ok(this.stream.take().map(|stream| (stream, then))))
     }
 }

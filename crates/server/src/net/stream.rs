@@ -66,6 +66,22 @@ impl Stream {
         Poll::Pending
     }
 
+    /// Reads what comes, to be dropped, beneath TLS where there is such; gives how much. What was
+    /// put back stays.
+    pub fn poll_drop(
+        &mut self,
+        context: &mut Context<'_>,
+        space: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let stream = match &mut self.transport {
+            Transport::Plain(stream) => stream,
+            Transport::Tls(stream) => stream.get_mut().0,
+        };
+        let mut buffer = ReadBuf::new(space);
+        ready!(Pin::new(stream).poll_read(context, &mut buffer))?;
+        Poll::Ready(Ok(buffer.filled().len()))
+    }
+
     fn note<T>(&self, written: &Poll<io::Result<T>>) {
         match written {
             Poll::Pending => self.watch.is_stalled(),

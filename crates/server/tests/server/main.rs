@@ -8,6 +8,7 @@ mod cold;
 mod connections;
 mod handover;
 mod limits;
+mod lingering;
 mod live;
 mod operation;
 mod protocol;

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
 use crate::support::{Running, start, start_in};
 
-async fn connect(
+pub async fn connect(
     address: SocketAddr,
     roots: RootCertStore,
     protocol: &str,
@@ -42,7 +42,7 @@ fn roots(folder: &Path) -> RootCertStore {
 }
 
 /// A server with a certificate of its own, and who trusts it.
-fn start_with_certificate() -> (Running, RootCertStore) {
+pub fn start_with_certificate() -> (Running, RootCertStore) {
     let folder = tempfile::tempdir().unwrap();
     write_certificate(folder.path());
     let file = |name: &str| folder.path().join(name).display().to_string();
