@@ -2,9 +2,9 @@
 //!
 //! Each worker is a thread with a runtime of its own and a copy of the listener, or a runtime that
 //! several threads share. `conversation` is what is said on one, `live` an answer that goes on and
-//! on, `linger` a connection's end. `stream` is a client's bytes, `watch` what it is doing, `rounds`
-//! looks at that, `tls` is the certificate, `origin` who and where a request comes from. `opening`
-//! answers while the log is being opened.
+//! on, `linger` a connection's end. `stream` is a client's bytes, `watch` what it does; `rounds`
+//! looks at that. `tls` is the certificate, `origin` who and where a request comes from, `opening`
+//! what is answered while the log is being opened.
 
 mod conversation;
 pub(crate) mod linger;
