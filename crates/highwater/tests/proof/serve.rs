@@ -4,6 +4,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -20,7 +21,12 @@ pub(crate) struct Serving {
 }
 
 pub(crate) fn serve(folder: &Path, arguments: &[&str]) -> Serving {
+    serve_with(folder, arguments, &[])
+}
+
+fn serve_with(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Serving {
     let mut command = Command::new(PROGRAM);
+    command.envs(variables.iter().copied());
     command.arg("serve").arg("--listen=127.0.0.1:0").arg("--data-dir").arg(folder.join("data"));
     command.arg("--segment-bytes=16MiB").args(arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -155,6 +161,28 @@ fn tokens_are_read_again_on_a_hang_up() {
     }
     assert_eq!(status("first"), 401);
     server.end("-TERM");
+}
+
+#[test]
+fn who_started_the_server_is_told_when_it_is_ready_and_when_it_stops() {
+    let folder = temporary();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    let heard = || {
+        let mut bytes = [0; 1024];
+        let read = socket.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..read].to_vec()).unwrap()
+    };
+    let server = serve_with(folder.path(), &[], &[("NOTIFY_SOCKET", path.to_str().unwrap())]);
+    assert_eq!(heard(), format!("READY=1\nSTATUS=listening on {}\n", server.address()));
+    assert_eq!(server.ask("PUT", STREAM, "", "").0, 201);
+    assert_eq!(server.end("-TERM"), Some(0));
+    assert!(heard().starts_with("STOPPING=1\n"));
+    // A supervisor that has gone keeps no server from serving.
+    drop(socket);
+    let server = serve_with(folder.path(), &[], &[("NOTIFY_SOCKET", path.to_str().unwrap())]);
+    assert_eq!(server.ask("GET", STREAM, "", "").0, 200);
+    assert_eq!(server.end("-TERM"), Some(0));
 }
 
 #[test]

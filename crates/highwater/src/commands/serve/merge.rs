@@ -92,7 +92,7 @@ pub fn merge(
     Ok(merged)
 }
 
-/// Takes the settings of a file; relative paths in it are relative to it.
+/// Takes the settings of a file; relative paths in it are relative to where the server is started.
 fn file(merged: &mut Merged, path: &Path) -> Result<()> {
     let place = path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {place}"))?;

@@ -5,6 +5,7 @@ mod flags;
 mod logs;
 mod merge;
 mod profile;
+mod supervisor;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -43,6 +44,7 @@ pub fn run(args: &ServeArgs) -> Result<Ending> {
     let started = announce::started(&server);
     // Where nobody reads it, the server serves all the same.
     output::within_a_moment(move || output::print(&started)).transpose()?;
+    supervisor::ready(&server.address().to_string());
     let ending = attend(&server, &signals);
     server.stop();
     if logs.left_out() > 0 {
@@ -77,11 +79,13 @@ fn attend(server: &Server, signals: &Receiver<i32>) -> Ending {
         match signals.recv_timeout(LOOK_EVERY) {
             Ok(SIGHUP) => server.reload(),
             Ok(_) | Err(RecvTimeoutError::Disconnected) => {
+                supervisor::stopping("waiting for requests to end");
                 output::say_in_passing("highwater: stopping");
                 return Ending::Done;
             }
             Err(RecvTimeoutError::Timeout) => {
                 if let Some(why) = server.has_failed() {
+                    supervisor::stopping(&why);
                     output::say_in_passing(&format!("highwater: {why}"));
                     return Ending::Failed;
                 }
