@@ -7,7 +7,8 @@
 //! probe's bytes, failures and text), `surroundings` (odd paths, readers and signals), `csv` (rows
 //! in a file of one's own), `check` (stores, sound and damaged), `profile` (advice that a log can
 //! follow), `torture` (campaigns on real file systems), `serve` (the server, its settings and
-//! signals), `abuse` (what rude clients cost it), `presets` and `words` (what can be typed).
+//! signals), `abuse` (what rude clients cost it), `packaging` (what image, unit and manual
+//! name is there), `presets` and `words` (what can be typed).
 //! `program` runs it, `image` makes file systems, `environment` says what this machine lacks: such
 //! a test prints `NOT RUN: what: reason` and is never silently passed.
 //!
@@ -24,6 +25,7 @@ mod faults;
 mod image;
 #[cfg(feature = "otlp")]
 mod otlp;
+mod packaging;
 mod presets;
 mod profile;
 mod program;

@@ -7,8 +7,8 @@ use highwater_stats::Verdict;
 
 use crate::program::{Place, entries, highwater, read};
 
-const WORDS: [&str; 8] =
-    ["probe", "bench", "compare", "report", "check", "torture", "completions", "man"];
+const WORDS: [&str; 9] =
+    ["probe", "bench", "compare", "report", "serve", "check", "torture", "completions", "man"];
 
 #[test]
 fn the_help_of_every_word_shows_an_example() {
