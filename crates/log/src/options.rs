@@ -54,15 +54,14 @@ pub struct Options {
     /// Longest time between checkpoints of a lane that has something to move; lanes begin at
     /// different moments of it. Default 60 s.
     pub checkpoint_interval: Duration,
-    /// Streams at most, over all lanes. Creates at the same moment in several lanes may lead beyond
-    /// it together. Default 4 million.
+    /// Streams at most, over all lanes. Default 4 million.
     pub max_streams: u64,
     /// Bytes of one stream at most, what it inherits included: appends that would lead beyond are
     /// refused. By default no limit.
     pub max_stream_bytes: u64,
     /// Bytes that all streams hold together, each its own: what would lead beyond is refused, until
-    /// deletes have made room. A deleted source counts as long as forks read it. Appends at the
-    /// same moment in several lanes may lead beyond it together. By default no limit.
+    /// deletes have made room. A deleted source counts as long as forks read it. By default no
+    /// limit.
     pub max_total_bytes: u64,
     /// How the names of streams begin that are not refused for their bytes, nor for those of all:
     /// those in which whoever has the log keeps books of its own. They count. By default none.

@@ -60,7 +60,7 @@ use waiters::{Waiter, Waiters};
 use watchers::Watchers;
 
 pub(crate) use boundary::Boundary;
-pub(crate) use holdings::Holdings;
+pub(crate) use holdings::{Amount, Holdings};
 pub use read::{Answer, HomeRange, Located, Piece, Slice};
 pub(crate) use read::{Found, Target};
 pub use room::Usage;
@@ -302,7 +302,7 @@ impl Lane {
         };
         state.keep_reserve();
         state.count_images(&images);
-        holdings.set(identity.lane, &state.table);
+        holdings.set(identity.lane, Amount::of(&state.table));
         Self {
             identity,
             options,

@@ -6,7 +6,7 @@ use super::apply::{Effect, apply_at};
 use super::commit::Ticket;
 use super::segment::to_u64;
 use super::staging::Touched;
-use super::{Claim, Lane, State, Vouched};
+use super::{Amount, Claim, Lane, State, Vouched};
 use crate::error::{LogError, LogResult, Rejection};
 use crate::format::{Extensions, ForkParent, NewRecord, Producer, RecordHeader, RecordKind};
 use crate::ids::{Lsn, Offset, StreamId};
@@ -83,13 +83,11 @@ impl Lane {
         self.check_payload(new.payload)?;
         self.check_config(new)?;
         let start = new.parent.map_or(Offset(0), |parent| parent.offset);
-        let room = self.holdings.check_stream(self.options.max_streams);
-        room.and_then(|()| self.check_content(new.name, start, new.payload))
-            .inspect_err(|_| self.end_overdue(state))?;
         self.check_memory_of(
             state,
             Slot::bytes_of(new.name.as_bytes()) + new.config.bytes() + Rare::BYTES,
         )?;
+        self.reserve(state, (new.name, start), 1, new.payload)?;
         let id = StreamId::new(self.identity.lane, state.next_stream);
         let config = new.config;
         let text = Some(config.content_type.as_str()).filter(|text| !text.is_empty());
@@ -114,7 +112,7 @@ impl Lane {
             payload: new.payload,
             payload_crc: None,
         };
-        let lsn = self.stage(state, &record, None)?;
+        let lsn = self.stage_reserved(state, &record, None)?;
         state.next_stream += 1;
         let at = state.table.by_id(id).expect("it was just staged");
         Self::schedule_expiry(state, at);
@@ -139,11 +137,10 @@ impl Lane {
             }
             Decision::Stage => {}
         }
-        self.check_content(request.name, slot.tail, request.payload)
-            .inspect_err(|_| self.end_overdue(&state))?;
         if request.producer.is_some() || request.sequence.is_some() {
             self.check_memory_of(&state, Rare::growth(state.table.rare(at), request))?;
         }
+        self.reserve(&state, (request.name, slot.tail), 0, request.payload)?;
         let closes = request.end == End::Close;
         let is_empty = request.payload.is_empty();
         let producer = request.producer.as_ref();
@@ -166,7 +163,7 @@ impl Lane {
             payload: request.payload,
             payload_crc: None,
         };
-        let lsn = self.stage(&mut state, &record, Some(at))?;
+        let lsn = self.stage_reserved(&mut state, &record, Some(at))?;
         let tail = state.table.slot(at).tail;
         Ok(Ticket::new(self, lsn, Appended { tail, outcome: AppendOutcome::New }))
     }
@@ -234,17 +231,30 @@ impl Lane {
         Ok(())
     }
 
-    /// Refuses what would lead a stream, or all of them, beyond the bytes that they may have.
-    fn check_content(&self, name: &str, tail: Offset, payload: &[u8]) -> LogResult<()> {
-        let (len, most) = (to_u64(payload.len()), self.options.max_stream_bytes);
-        if len == 0 || self.options.unbounded_prefix.is_some_and(|prefix| name.starts_with(prefix))
-        {
-            return Ok(());
-        }
-        if tail.0.saturating_add(len) > most {
+    /// Refuses what would lead a stream, or all of them, beyond what they may have; what is not
+    /// refused is held from here on.
+    fn reserve(
+        &self,
+        state: &State,
+        (name, tail): (&str, Offset),
+        streams: u64,
+        payload: &[u8],
+    ) -> LogResult<()> {
+        let (bytes, most) = (to_u64(payload.len()), self.options.max_stream_bytes);
+        let is_bounded = bytes > 0
+            && self.options.unbounded_prefix.is_none_or(|prefix| !name.starts_with(prefix));
+        if is_bounded && tail.0.saturating_add(bytes) > most {
+            self.end_overdue(state);
             return Err(LogError::Full(format!("a stream has {most} bytes at most")));
         }
-        self.holdings.check_bytes(len, self.options.max_total_bytes)
+        let most = Amount {
+            streams: if streams > 0 { self.options.max_streams } else { u64::MAX },
+            bytes: if is_bounded { self.options.max_total_bytes } else { u64::MAX },
+        };
+        let more = Amount { streams, bytes };
+        self.holdings
+            .reserve(self.identity.lane, Amount::of(&state.table), more, most)
+            .inspect_err(|_| self.end_overdue(state))
     }
 
     fn check_config(&self, new: &NewStream<'_>) -> LogResult<()> {
@@ -270,6 +280,20 @@ impl Lane {
             )));
         }
         Ok(())
+    }
+
+    /// Stages what was reserved; what is not staged is held no more.
+    fn stage_reserved(
+        &self,
+        state: &mut State,
+        record: &NewRecord<'_>,
+        known: Option<SlotNo>,
+    ) -> LogResult<Lsn> {
+        let staged = self.stage(state, record, known);
+        if staged.is_err() {
+            self.holdings.set(self.identity.lane, Amount::of(&state.table));
+        }
+        staged
     }
 
     /// Stages a record of a stream whose slot is known, where it has one: into the open frame, and
@@ -303,7 +327,7 @@ impl Lane {
         let effect = Effect { at, header: &header, fields: &record.extensions, max_producers };
         let slot = apply_at(&mut state.table, known, &effect)
             .expect("what was decided under this lock fits the table");
-        self.holdings.set(self.identity.lane, &state.table);
+        self.holdings.set(self.identity.lane, Amount::of(&state.table));
         let touched = Touched {
             slot: slot.or(known).unwrap_or(SlotNo(0)),
             id: record.stream,
