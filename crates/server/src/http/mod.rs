@@ -41,6 +41,7 @@ use crate::app::App;
 use crate::metrics::{Limit, Operation};
 use crate::net::live::{Framing, Handed, Then};
 use crate::net::origin::Peer;
+use crate::net::taking::Taking;
 use crate::net::watch::{Flight, Watch};
 
 /// Longest id of a request that a client may bring, bytes.
@@ -125,7 +126,7 @@ impl Connection {
             "answered"
         );
         if parts.version == Version::HTTP_2 {
-            response.body_mut().carry(flight);
+            response.body_mut().carry_in_pieces(flight, Taking::here());
         } else {
             self.hand_over(&parts, has_body, &mut response, flight);
         }

@@ -89,27 +89,35 @@ struct LimitLabels {
     limit: &'static str,
 }
 
-/// A limit that was hit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Limit {
-    /// Requests per second.
-    Rate,
-    /// Size of a body.
-    Body,
-    /// Bodies in memory.
-    Bodies,
-    /// Time for a body.
-    BodyTime,
-    /// Connections of one address.
-    ConnectionsPerAddress,
-    /// A connection that was cut.
-    Cut,
-    /// Room in the log.
-    Full,
+macro_rules! limits {
+    ($($(#[doc = $doc:literal])+ $limit:ident = $label:literal,)+) => {
+        /// A limit that was hit.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Limit { $( $(#[doc = $doc])+ $limit, )+ }
+
+        /// Their names, in order.
+        const LIMITS: &[&str] = &[$($label),+];
+    };
 }
 
-const LIMITS: [&str; 7] =
-    ["rate", "body", "bodies", "body-time", "connections-per-address", "cut", "full"];
+limits! {
+    /// Requests per second.
+    Rate = "rate",
+    /// Size of a body.
+    Body = "body",
+    /// Bodies in memory.
+    Bodies = "bodies",
+    /// Time for a body.
+    BodyTime = "body-time",
+    /// Connections of one address.
+    ConnectionsPerAddress = "connections-per-address",
+    /// A connection that was cut.
+    Cut = "cut",
+    /// An answer of HTTP/2 of which nothing was taken.
+    Untaken = "untaken",
+    /// Room in the log.
+    Full = "full",
+}
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -199,16 +207,7 @@ impl Metrics {
 
     /// Counts a limit that was hit.
     pub fn hit(&self, limit: Limit) {
-        let index = match limit {
-            Limit::Rate => 0,
-            Limit::Body => 1,
-            Limit::Bodies => 2,
-            Limit::BodyTime => 3,
-            Limit::ConnectionsPerAddress => 4,
-            Limit::Cut => 5,
-            Limit::Full => 6,
-        };
-        self.limits[index].inc();
+        self.limits[limit as usize].inc();
     }
 
     /// Writes everything as Prometheus reads it.

@@ -11,15 +11,16 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead as _, ReadBuf};
 
 use super::linger::{self, Last};
 use super::live::{Handed, Live, Then};
 use super::stream::Stream;
+use super::taking::Requests;
 use super::watch::{Order, Watch};
+use crate::app::App;
 use crate::http::Connection;
-use crate::settings::Settings;
 
 /// What a client of HTTP/2 begins with (RFC 9113, section 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -27,7 +28,7 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Both versions of HTTP.
 pub(super) struct Protocols {
     http1: http1::Builder,
-    http2: http2::Builder<TokioExecutor>,
+    http2: http2::Builder<Requests>,
 }
 
 /// What comes of answering requests: a live answer whose head is sent, or nothing when the
@@ -50,7 +51,8 @@ pub(super) enum Broken {
 
 impl Protocols {
     /// Sets up both. Times are kept by the watch: no timer is armed for each request.
-    pub fn new(settings: &Settings) -> Self {
+    pub fn new(app: &Arc<App>) -> Self {
+        let settings = &app.settings;
         let mut http1 = http1::Builder::new();
         http1
             .timer(TokioTimer::new())
@@ -58,7 +60,7 @@ impl Protocols {
             .keep_alive(true)
             .max_buf_size(settings.max_head_bytes.get());
         let head_bytes = u32::try_from(settings.max_head_bytes.0).unwrap_or(u32::MAX);
-        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        let mut http2 = http2::Builder::new(Requests::new(Arc::clone(app)));
         http2
             .timer(TokioTimer::new())
             .keep_alive_interval(Some(settings.idle_timeout.0))

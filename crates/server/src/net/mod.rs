@@ -3,8 +3,8 @@
 //! Each worker is a thread with a runtime of its own and a copy of the listener, or a runtime that
 //! several threads share. `conversation` is what is said on one, `live` an answer that goes on and
 //! on, `linger` a connection's end. `stream` is a client's bytes, `watch` what it does; `rounds`
-//! looks at that. `tls` is the certificate, `origin` who and where a request comes from, `opening`
-//! what is answered while the log is being opened.
+//! looks at that, `taking` at each answer of HTTP/2. `tls` is the certificate, `origin` who and
+//! where a request comes from, `opening` what is answered while the log is being opened.
 
 mod conversation;
 pub(crate) mod linger;
@@ -13,6 +13,7 @@ pub(crate) mod opening;
 pub(crate) mod origin;
 mod rounds;
 pub(crate) mod stream;
+pub(crate) mod taking;
 pub(crate) mod tls;
 pub(crate) mod watch;
 
@@ -64,7 +65,7 @@ impl Door {
         let most = settings.max_connections_per_address.get();
         Self {
             tls,
-            protocols: Protocols::new(settings),
+            protocols: Protocols::new(&app),
             patience,
             rounds: Arc::default(),
             slots: Arc::new(Semaphore::new(slots)),

@@ -211,7 +211,7 @@ fn many_producers_of_a_stream_push_each_other_out() {
 }
 
 /// Frames of HTTP/2, one by one.
-mod frames {
+pub mod frames {
     pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     pub const HEADERS: u8 = 1;
     pub const RESET: u8 = 3;

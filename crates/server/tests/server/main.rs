@@ -14,4 +14,5 @@ mod operation;
 mod protocol;
 mod support;
 mod tls;
+mod untaken;
 mod webhooks;
