@@ -54,6 +54,46 @@ fn clients_that_never_read_cost_a_server_little_however_long_their_stream_is() {
     server.end("-TERM");
 }
 
+/// Clients of HTTP/2 say how much of each answer may come, and may have many.
+#[test]
+fn clients_that_let_nothing_of_their_answers_come_cost_a_server_little() {
+    let folder = temporary();
+    let flags = ["--threads=2", "--max-answers-bytes=32MiB", "--write-timeout=60s"];
+    let server = serve(folder.path(), &flags);
+    fill(&server, "long", 4);
+    let before = peak_mib(&server);
+    let queries = ["?offset=-1", "?offset=-1&live=sse", "?offset=-1&live=long-poll"];
+    let mut deaf = Vec::new();
+    for _ in 0..20 {
+        let mut client = TcpStream::connect(server.address()).unwrap();
+        // An initial window of nothing.
+        let settings = [&[0, 0, 6, 4, 0, 0, 0, 0, 0][..], &[0, 4, 0, 0, 0, 0]].concat();
+        let mut sent = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &settings[..]].concat();
+        for (number, query) in (0_u32..256).zip(queries.iter().cycle()) {
+            let path = format!("/v1/stream/long{query}");
+            let len = u8::try_from(path.len()).unwrap();
+            let head = [b"\x82\x86\x41\x01t\x04", &[len][..], path.as_bytes()].concat();
+            sent.extend([0, 0, u8::try_from(head.len()).unwrap(), 1, 5]);
+            sent.extend((2 * number + 1).to_be_bytes());
+            sent.extend(head);
+        }
+        client.write_all(&sent).unwrap();
+        deaf.push(client);
+    }
+    let all = "requests_total{operation=\"read\",status=\"2xx\"} 1720";
+    while !server.ask("GET", "/metrics", "", "").1.contains(all) {
+        std::thread::yield_now();
+    }
+    let after = peak_mib(&server);
+    // At least 64 KiB for each were 320 MiB.
+    assert!(after < before + 128, "{before} MiB before, {after} MiB after");
+    // Whoever reads what comes goes on, if in short chunks.
+    assert_eq!(server.ask("GET", "/v1/stream/long?offset=-1", "", "").0, 200);
+    assert_eq!(server.ask("GET", "/healthz", "", "").0, 200);
+    drop(deaf);
+    server.end("-TERM");
+}
+
 /// What readers hold on to is not missing elsewhere.
 #[test]
 fn clients_that_never_read_keep_no_writer_waiting() {

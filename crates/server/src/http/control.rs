@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use highwater_streams::error::Problem;
 use highwater_streams::path::StreamPath;
+use highwater_streams::service::Reader;
 use http::{Method, Response, StatusCode, header};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ impl Asked<'_> {
         match path.as_slice() {
             ["jwks.json"] => {
                 self.only_get()?;
-                Ok(self.jwks())
+                self.jwks()
             }
             ["streams"] => {
                 self.only_get()?;
@@ -60,11 +61,11 @@ impl Asked<'_> {
                 let body = body::collect(self.app, &self.parts.headers, body).await?;
                 let (value, is_new) = subscriptions.put(id, &body.bytes, &self.root()).await?;
                 let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-                Ok(json_answer(status, &value))
+                self.json(status, &value)
             }
             Method::GET | Method::HEAD => {
                 self.may(Action::Read, id)?;
-                Ok(json_answer(StatusCode::OK, &subscriptions.get(id, &self.root())?))
+                self.json(StatusCode::OK, &subscriptions.get(id, &self.root())?)
             }
             Method::DELETE => {
                 self.may(Action::Admin, id)?;
@@ -89,7 +90,7 @@ impl Asked<'_> {
         match what {
             "claim" => {
                 let claimed = subscriptions.claim(id, &body.bytes).await?;
-                Ok(json_answer(StatusCode::OK, &claimed))
+                self.json(StatusCode::OK, &claimed)
             }
             "release" => {
                 subscriptions.release(id, token, &body.bytes).await?;
@@ -98,16 +99,16 @@ impl Asked<'_> {
             _ => {
                 let next_wake = subscriptions.ack(id, token, &body.bytes).await?;
                 let answer = json!({ "ok": true, "next_wake": next_wake });
-                Ok(json_answer(StatusCode::OK, &answer))
+                self.json(StatusCode::OK, &answer)
             }
         }
     }
 
-    fn jwks(&self) -> Response<Reply> {
-        let mut response = json_answer(StatusCode::OK, &self.app.subscriptions.jwks());
+    fn jwks(&self) -> Answer {
+        let mut response = self.json(StatusCode::OK, &self.app.subscriptions.jwks())?;
         response.headers_mut().insert(header::CONTENT_TYPE, names::JWKS);
         response.headers_mut().insert(header::CACHE_CONTROL, names::JWKS_CACHE);
-        response
+        Ok(response)
     }
 
     /// Lists streams whose names begin so, page by page.
@@ -128,13 +129,23 @@ impl Asked<'_> {
         let paths = self.app.streams.list(&prefix, after.as_deref(), limit);
         let names: Vec<&str> = paths.iter().map(StreamPath::as_str).collect();
         let next = names.last().filter(|_| names.len() == limit);
-        Ok(json_answer(StatusCode::OK, &json!({ "streams": names, "next_after": next })))
+        self.json(StatusCode::OK, &json!({ "streams": names, "next_after": next }))
     }
 
     /// Whether the caller may do something with a subscription.
     fn may(&self, action: Action, id: &str) -> Result<(), Failure> {
         let path = format!("{}/subscriptions/{id}", route::CONTROL);
         Ok(self.who.may(action, &path)?)
+    }
+
+    /// Makes an answer of JSON that nobody keeps.
+    fn json(&self, status: StatusCode, body: &Value) -> Answer {
+        let body = self.app.streams.hold(body.to_string().into(), Reader::Client)?;
+        let mut response = Response::new(Reply::bytes(body));
+        *response.status_mut() = status;
+        response.headers_mut().insert(header::CONTENT_TYPE, names::JSON);
+        response.headers_mut().insert(header::CACHE_CONTROL, names::NO_STORE);
+        Ok(response)
     }
 
     /// Gives the URL of the stream root as the client used it.
@@ -160,14 +171,5 @@ impl Asked<'_> {
 fn nothing() -> Response<Reply> {
     let mut response = Response::new(Reply::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    response
-}
-
-/// Makes an answer of JSON that nobody keeps.
-fn json_answer(status: StatusCode, body: &Value) -> Response<Reply> {
-    let mut response = Response::new(Reply::bytes(body.to_string()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, names::JSON);
-    response.headers_mut().insert(header::CACHE_CONTROL, names::NO_STORE);
     response
 }

@@ -22,13 +22,30 @@ pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Compresses bytes.
-pub(crate) fn compress(parts: &[Bytes]) -> Vec<u8> {
+fn compress(parts: &[Bytes]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     for part in parts {
         encoder.write_all(part).expect("writing to memory does not fail");
     }
     encoder.finish().expect("writing to memory does not fail")
+}
+
+/// Compresses the parts of an answer; they count for it as long as it is there.
+pub(crate) fn compressed(parts: Vec<Bytes>) -> Bytes {
+    let bytes = compress(&parts);
+    Bytes::from_owner(Compressed { bytes, _counts: parts.into_iter().next_back() })
+}
+
+/// The bytes, and the part that stands for what they were made of.
+struct Compressed {
+    bytes: Vec<u8>,
+    _counts: Option<Bytes>,
+}
+
+impl AsRef<[u8]> for Compressed {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// Gives the tag of the compressed answer.
@@ -61,7 +78,7 @@ mod tests {
     fn what_is_compressed_comes_back_and_its_tag_leads_to_the_plain_one() {
         let parts = [Bytes::from_static(b"one"), Bytes::from_static(b"two")];
         let mut text = String::new();
-        let compressed = compress(&parts);
+        let compressed = compressed(parts.into());
         flate2::read::GzDecoder::new(&*compressed).read_to_string(&mut text).unwrap();
         assert_eq!(text, "onetwo");
         let plain = HeaderValue::from_static("\"a:0:9\"");

@@ -1,5 +1,7 @@
 //! What operators ask for: health and metrics.
 
+use bytes::Bytes;
+use highwater_streams::service::Reader;
 use http::{Response, StatusCode, header};
 
 use super::failure::Failure;
@@ -14,19 +16,21 @@ impl Asked<'_> {
         match path.as_slice() {
             ["healthz"] => {
                 self.only_get()?;
-                Ok(plain(StatusCode::OK, "ok\n"))
+                Ok(plain(StatusCode::OK, "ok\n".into()))
             }
             ["readyz"] => {
                 self.only_get()?;
                 Ok(match self.app.readiness() {
-                    Ok(()) => plain(StatusCode::OK, "ready\n"),
-                    Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, &format!("{why}\n")),
+                    Ok(()) => plain(StatusCode::OK, "ready\n".into()),
+                    Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n").into()),
                 })
             }
             ["metrics"] => {
                 self.only_get()?;
                 self.who.may(Action::Admin, "metrics")?;
-                let mut response = plain(StatusCode::OK, &self.app.metrics.text());
+                let text =
+                    self.app.streams.hold(self.app.metrics.text().into(), Reader::Operator)?;
+                let mut response = plain(StatusCode::OK, text);
                 response.headers_mut().insert(header::CONTENT_TYPE, names::METRICS_TEXT);
                 Ok(response)
             }
@@ -36,8 +40,8 @@ impl Asked<'_> {
 }
 
 /// Makes an answer of plain text.
-pub(crate) fn plain(status: StatusCode, text: &str) -> Response<Reply> {
-    let mut response = Response::new(Reply::bytes(text.to_owned()));
+pub(crate) fn plain(status: StatusCode, text: Bytes) -> Response<Reply> {
+    let mut response = Response::new(Reply::bytes(text));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, names::PLAIN_TEXT);
     response.headers_mut().insert(header::CACHE_CONTROL, names::NO_STORE);

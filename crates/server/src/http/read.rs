@@ -158,7 +158,7 @@ impl Asked<'_> {
         }
         self.app.metrics.bytes_out.inc_by(len_of(&parts));
         *response.body_mut() = match coding {
-            Coding::Gzip => Reply::bytes(super::gzip::compress(&parts)),
+            Coding::Gzip => Reply::bytes(super::gzip::compressed(parts)),
             Coding::Plain | Coding::AlwaysPlain => Reply::parts(parts),
         };
         response

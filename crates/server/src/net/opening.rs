@@ -154,8 +154,8 @@ impl Manner {
 
     fn answer(&self, parts: &Parts) -> Response<Reply> {
         let mut response = match parts.uri.path() {
-            "/healthz" => plain(StatusCode::OK, "ok\n"),
-            "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "opening the log\n"),
+            "/healthz" => plain(StatusCode::OK, "ok\n".into()),
+            "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "opening the log\n".into()),
             _ => Failure::Opening.into_response("opening"),
         };
         if parts.method == Method::HEAD {

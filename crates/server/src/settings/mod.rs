@@ -192,8 +192,9 @@ settings! {
         max_staged_bytes("max-staged-bytes", "SIZE"): Size = Size::mib(128);
         /// Most bytes of one answer to a read.
         chunk_bytes("chunk-bytes", "SIZE"): Size = Size::mib(1);
-        /// Answers in memory that clients have not taken yet, all together, about: the more there
-        /// are, the shorter are the next chunks, down to 64KiB.
+        /// Answers in memory that clients have not taken yet, all together: the more there are, the
+        /// shorter are the next chunks, down to 64KiB, and 4KiB beyond it; what cannot be so short
+        /// is 503 then.
         max_answers_bytes("max-answers-bytes", "SIZE"): Size = Size::mib(256);
         /// Streams, those included that the server keeps for itself: one, and some for each
         /// subscription; beyond it 507.

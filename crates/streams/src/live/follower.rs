@@ -17,7 +17,7 @@ use crate::cursor::Cursor;
 use crate::error::{Outcome, Problem};
 use crate::offset::Place;
 use crate::path::StreamPath;
-use crate::service::{Chunk, LEAST_BYTES, Queued, Streams, Unread};
+use crate::service::{Chunk, Queued, SHORT_BYTES, Streams, Unread};
 use crate::sse::Control;
 
 /// Follows a stream from a place on.
@@ -227,17 +227,17 @@ impl Follower {
         let mut state = self.hub.lock();
         self.seen = state.version;
         match state.ring.take(number) {
-            Ok(Some(parcel)) if self.must_read_alone(&parcel) => {
-                state.detach(number + 1);
-                drop(state);
-                self.next_no = None;
-                return Ok(None);
-            }
             Ok(Some(parcel)) => {
                 drop(state);
+                let Some(events) = self.events_of(&parcel) else {
+                    // There is no room for a copy: by itself it waits for that.
+                    self.hub.lock().detach(number + 1);
+                    self.next_no = None;
+                    return Ok(None);
+                };
                 self.queued = None;
                 self.next_no = Some(number + 1);
-                return Ok(Some(self.give(&parcel)));
+                return Ok(Some(self.give(&parcel, events)));
             }
             Ok(None) => {}
             Err(Lost) => {
@@ -282,7 +282,11 @@ impl Follower {
         } else if !piece.parcel.control.is_closed {
             self.hub.watch(&mut state, piece.tail);
         }
-        (state.publish(piece.has_news.then_some(piece.parcel)), None)
+        let woken = state.publish(piece.has_news.then_some(piece.parcel));
+        if self.hub.streams().room.is_full() {
+            state.ring.keep_newest();
+        }
+        (woken, None)
     }
 
     /// Reads what is behind the own position; at the tail, joins those who take from the hub.
@@ -307,7 +311,8 @@ impl Follower {
             Err(Unread::Failed(problem)) => return self.end(problem).map(Some),
         };
         if piece.has_news || !self.has_greeted {
-            return Ok(Some(self.give(&piece.parcel)));
+            let events = piece.parcel.events(self.least_cursor);
+            return Ok(Some(self.give(&piece.parcel, events)));
         }
         let mut state = self.hub.lock();
         if let Some(problem) = state.ended.clone() {
@@ -335,10 +340,21 @@ impl Follower {
         !is_over
     }
 
-    /// Whether it would have to copy more of a parcel than goes uncounted.
-    fn must_read_alone(&self, parcel: &Parcel) -> bool {
-        let is_long = u64::try_from(parcel.len()).is_ok_and(|len| len > LEAST_BYTES);
-        is_long && parcel.is_too_early(self.least_cursor)
+    /// Gives the events of a parcel of the hub's; nothing where they have to be copied, and there is
+    /// no room for that.
+    fn events_of(&self, parcel: &Parcel) -> Option<Framed> {
+        let is_shared = !parcel.is_too_early(self.least_cursor);
+        let len = u64::try_from(parcel.len()).expect("lengths have 64 bits at most");
+        if is_shared || len <= SHORT_BYTES {
+            return Some(parcel.events(self.least_cursor));
+        }
+        let mut lease = self.hub.streams().room.lease();
+        if !lease.grow_to(len) {
+            return None;
+        }
+        let events = parcel.events(self.least_cursor);
+        let len = events.len();
+        Some(events.held(|bytes| lease.counted(bytes, len)))
     }
 
     /// Waits: nothing has come since this one looked, as of the state.
@@ -349,11 +365,10 @@ impl Follower {
         Next::Wait
     }
 
-    fn give(&mut self, parcel: &Parcel) -> Next {
+    fn give(&mut self, parcel: &Parcel, events: Framed) -> Next {
         self.position = parcel.control.next;
         self.has_greeted = true;
         self.has_ended = parcel.control.is_closed;
-        let events = parcel.events(self.least_cursor);
         Next::Event(Event { events, control: parcel.control })
     }
 

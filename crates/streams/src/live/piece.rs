@@ -7,7 +7,7 @@ use super::parcel::Parcel;
 use crate::content::Kind;
 use crate::cursor::Cursor;
 use crate::error::{Outcome, Problem};
-use crate::service::{Chunk, LEAST_BYTES, Streams, Unread, incomplete_len};
+use crate::service::{Chunk, LEAST_BYTES, Lease, SHORT_BYTES, Streams, Unread, incomplete_len};
 use crate::sse::Control;
 
 /// What stands behind a place, as far as one parcel goes.
@@ -38,9 +38,9 @@ impl Streams {
         least: Option<Cursor>,
     ) -> Result<Piece, Unread> {
         // One follows another, so there is no use in long ones: a reader that takes nothing holds
-        // one of them (I11). Those that are longer, since a message is, count as other answers do.
-        let most = self.limits.chunk_bytes.min(LEAST_BYTES);
-        let mut range = self.range(hub.path(), kind, (start, most))?;
+        // one of them (I11).
+        let room = self.room.chunk(self.limits.chunk_bytes.min(LEAST_BYTES));
+        let mut range = self.range(hub.path(), (kind, start), room)?;
         self.check_id(hub)?;
         let is_at_tail = range.next == range.tail;
         let mut next = range.next;
@@ -55,8 +55,7 @@ impl Streams {
         let now = self.cursor(None);
         let cursor = least.map_or(now, |least| now.max(least));
         let parcel = Parcel::new(kind, start, &range.body, control, cursor);
-        let (len, lease) = (parcel.len(), range.lease);
-        let parcel = parcel.held(|bytes| lease.counted(bytes, len));
+        let parcel = if has_news { counted(parcel, range.lease)? } else { parcel };
         Ok(Piece { parcel, has_news, tail: range.tail })
     }
 
@@ -75,5 +74,20 @@ impl Streams {
     fn check_id(&self, hub: &Hub) -> Outcome<()> {
         let is_there = self.log.info(hub.path().as_str()).is_some_and(|info| info.id == hub.id());
         if is_there { Ok(()) } else { Err(Problem::NotFound) }
+    }
+}
+
+/// Counts a parcel, which may be a few times longer than what it was made of. Short ones count,
+/// too, since a hub keeps many of them; but for those there is always room.
+fn counted(parcel: Parcel, mut lease: Lease) -> Result<Parcel, Unread> {
+    let len = parcel.len();
+    let bytes = u64::try_from(len).expect("lengths have 64 bits at most");
+    if lease.grow_to(bytes) {
+        Ok(parcel.held(|events| lease.counted(events, len)))
+    } else if bytes <= 2 * SHORT_BYTES {
+        // As it is around a chunk of the shortest, but for many short lines.
+        Ok(parcel)
+    } else {
+        Err(Unread::NoRoom { bytes })
     }
 }

@@ -45,6 +45,13 @@ impl Ring {
         }
     }
 
+    /// Keeps the newest alone: whoever wants others reads them by itself.
+    pub fn keep_newest(&mut self) {
+        while self.parcels.len() > 1 {
+            self.pop();
+        }
+    }
+
     /// Takes a parcel for one reader; `Err` where it is kept no more.
     pub fn take(&mut self, number: RingNo) -> Result<Option<Arc<Parcel>>, Lost> {
         let index = self.index(number)?;

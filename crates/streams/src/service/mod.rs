@@ -16,6 +16,7 @@ mod view;
 
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use highwater_disk::{Clock, Rng};
 use highwater_log::Log;
 use highwater_log::error::{LogError, Rejection};
@@ -36,7 +37,7 @@ pub use create::{Create, Created};
 pub use observer::{Expected, Observer};
 pub use read::Chunk;
 pub(crate) use read::{Unread, incomplete_len};
-pub(crate) use room::{LEAST_BYTES, Queued};
+pub(crate) use room::{LEAST_BYTES, Lease, Queued, SHORT_BYTES};
 pub use view::View;
 
 /// Limits of one request.
@@ -50,8 +51,8 @@ pub struct Limits {
     /// Bytes of encoded events that are kept for the live readers of one stream, about: the newest
     /// are always kept. Default 256 KiB.
     pub ring_bytes: usize,
-    /// Bytes of answers that clients have not taken yet, all together, about: the more there are,
-    /// the shorter are the next chunks. Default 256 MiB.
+    /// Bytes of answers that clients have not taken yet, all together: the more there are, the
+    /// shorter are the next chunks. Default 256 MiB.
     pub answers_bytes: u64,
 }
 
@@ -64,6 +65,15 @@ impl Default for Limits {
             answers_bytes: 256 << 20,
         }
     }
+}
+
+/// Who reads an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// Anybody.
+    Client,
+    /// Whoever looks after the server: what clients do not take keeps no memory from them.
+    Operator,
 }
 
 /// What streams stand on.
@@ -173,6 +183,26 @@ impl Streams {
     /// call: one of them was woken to read for all, and does not. To be called now and then.
     pub fn nudge(&self) {
         self.hubs.nudge();
+    }
+
+    /// Counts bytes of an answer that is no content of a stream among what clients have not taken
+    /// yet, until they are gone.
+    ///
+    /// # Errors
+    /// [`Problem::Busy`] while there is no room for them.
+    pub fn hold(&self, bytes: Bytes, reader: Reader) -> Outcome<Bytes> {
+        let len = bytes.len();
+        let needed = u64::try_from(len).expect("lengths have 64 bits at most");
+        let mut lease = self.room.lease();
+        let has_room = match reader {
+            _ if needed <= SHORT_BYTES => return Ok(bytes),
+            Reader::Client => lease.grow_to(needed),
+            Reader::Operator => lease.take_of_reserve(needed),
+        };
+        if has_room {
+            return Ok(lease.counted(bytes, len));
+        }
+        Err(Problem::Busy("there is no memory for an answer of this length".to_owned()))
     }
 
     /// Number of streams that are followed.

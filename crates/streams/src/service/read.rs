@@ -93,8 +93,10 @@ impl Streams {
             // Beyond the tail nothing is missing.
             Place::At(offset) => offset.min(view.tail),
         };
-        let most = self.room.chunk_bytes(self.limits.chunk_bytes);
-        let range = self.range(path, view.kind(), (start, most))?;
+        // With the byte before, which is looked at.
+        let there_is = (view.tail.0 - start.0).saturating_add(1);
+        let room = self.room.chunk(self.limits.chunk_bytes.min(there_is));
+        let range = self.range(path, (view.kind(), start), room)?;
         Ok(self.chunk(view, Some(start), range))
     }
 
@@ -115,17 +117,19 @@ impl Streams {
         Chunk { body, content_type, next: range.next, is_up_to_date, is_closed, etag }
     }
 
-    /// Reads stored bytes from an offset, about so many, ending where a message or character does.
+    /// Reads stored bytes from an offset, about so many, for which that was taken of the memory for
+    /// answers; ends where a message or character does.
     pub(crate) fn range(
         &self,
         path: &StreamPath,
-        kind: Kind,
-        (start, most): (Offset, u64),
+        (kind, start): (Kind, Offset),
+        (most, lease): (u64, Lease),
     ) -> Result<Range, Unread> {
         let is_json = kind == Kind::Json;
         // The byte before says whether a message begins here.
         let from = if is_json { Offset(start.0.saturating_sub(1)) } else { start };
         let mut range = self.fill(path, from, most)?;
+        range.lease = lease;
         if from < start {
             let before = range.body.parts().first().and_then(|part| part.first());
             if before != json::ENDING.last() {

@@ -1,9 +1,10 @@
 //! Memory that holds answers which clients have not taken yet (I11). There is no telling how fast a
 //! client reads, so a chunk is the shorter the more of that memory is in use: a reader that takes
 //! nothing costs little where there are many, and one that is quick gets long chunks where there is
-//! room. A chunk's length is the server's choice (protocol, section 5.6). A message is never cut:
-//! one that is longer than all chunks takes its part of the memory before it is read, and a live
-//! reader waits for that in line.
+//! room. A chunk's length is the server's choice (protocol, section 5.6). Each takes its part of
+//! the memory before it is read; where all of it is in use, chunks are so short that they matter
+//! no more than the requests for them do. A message is never cut: one that is longer than its
+//! chunk takes more of the memory or is refused, and a live reader waits for that in line.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,9 +13,12 @@ use std::task::{Poll, Waker};
 
 use bytes::Bytes;
 
-/// Length of a chunk for which there is always room, bytes; those up to it are not counted.
+/// Length of a chunk as long as there is room for it, bytes.
 pub(crate) const LEAST_BYTES: u64 = 64 << 10;
-/// A chunk takes this part of what is left, at most.
+/// Length of a chunk for which there is always room, bytes; those up to it are not counted.
+pub(crate) const SHORT_BYTES: u64 = 4 << 10;
+/// A chunk takes this part of what is left of the first half, at most: those who come when that is
+/// used up, still get [`LEAST_BYTES`] for a long time.
 const PART: u64 = 8;
 
 /// The memory. Clones are the same.
@@ -72,10 +76,20 @@ impl Room {
         Self(Arc::new(Shared { most, used, waiting, line }))
     }
 
-    /// Gives the length of the next chunk, `longest` at most.
-    pub fn chunk_bytes(&self, longest: u64) -> u64 {
-        let left = self.0.most.saturating_sub(self.0.used.load(Ordering::Relaxed));
-        longest.min((left / PART).max(LEAST_BYTES))
+    /// Takes room for the next chunk, `longest` at most; gives its length.
+    pub fn chunk(&self, longest: u64) -> (u64, Lease) {
+        let mut lease = self.lease();
+        if longest <= SHORT_BYTES {
+            return (longest, lease);
+        }
+        let left = (self.0.most / 2).saturating_sub(self.0.used.load(Ordering::Relaxed));
+        let len = longest.min((left / PART).max(LEAST_BYTES));
+        if lease.grow_to(len) { (len, lease) } else { (SHORT_BYTES, lease) }
+    }
+
+    /// Whether there is no room for another chunk but the shortest.
+    pub fn is_full(&self) -> bool {
+        !self.0.fits(self.0.used.load(Ordering::Relaxed), LEAST_BYTES)
     }
 
     /// Takes nothing yet.
@@ -96,10 +110,8 @@ impl Room {
 }
 
 impl Shared {
-    /// Whether there is room for so many bytes beside those of others. The first one always has
-    /// room: there is no other way to read it.
     fn fits(&self, others: u64, bytes: u64) -> bool {
-        others == 0 || others.saturating_add(bytes) <= self.most
+        fits(self.most, others, bytes)
     }
 
     /// Calls those at the front of the line for whom there is room.
@@ -127,12 +139,27 @@ impl Shared {
     }
 }
 
+/// Whether there is room for so many bytes beside those of others. The first one always has room:
+/// there is no other way to read it.
+fn fits(most: u64, others: u64, bytes: u64) -> bool {
+    others == 0 || others.saturating_add(bytes) <= most
+}
+
 impl Lease {
     /// Takes more, until it is so much; false, and no more than before, where there is no room.
     pub fn grow_to(&mut self, bytes: u64) -> bool {
+        self.grow_within(self.shared.most, bytes)
+    }
+
+    /// Takes all at once of what there is, and of an eighth more that is nobody else's.
+    pub fn take_of_reserve(&mut self, bytes: u64) -> bool {
+        self.grow_within(self.shared.most.saturating_add(self.shared.most / PART), bytes)
+    }
+
+    fn grow_within(&mut self, most: u64, bytes: u64) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let taken = self.shared.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |used| {
-            let is_room = self.shared.fits(used - self.bytes, bytes);
+            let is_room = fits(most, used - self.bytes, bytes);
             is_room.then(|| used.saturating_add(more))
         });
         if taken.is_ok() {
@@ -144,18 +171,15 @@ impl Lease {
     /// Counts an answer until its last part is gone, in the place of what was taken for it.
     pub fn count(self, parts: &mut [Bytes]) {
         let len = parts.iter().map(Bytes::len).sum();
-        if let Some(last) = parts.last_mut() {
+        let is_long = u64::try_from(len).is_ok_and(|len| len > SHORT_BYTES);
+        if let Some(last) = parts.last_mut().filter(|_| is_long) {
             *last = self.counted(std::mem::take(last), len);
         }
     }
 
     /// Counts bytes that stand for so many until they are gone, in the place of what was taken.
     pub fn counted(mut self, bytes: Bytes, len: usize) -> Bytes {
-        let len = u64::try_from(len).expect("lengths have 64 bits at most");
-        if len <= LEAST_BYTES {
-            return bytes;
-        }
-        self.set(len);
+        self.set(u64::try_from(len).expect("lengths have 64 bits at most"));
         Bytes::from_owner(Counted { bytes, _lease: self })
     }
 
@@ -239,26 +263,29 @@ mod tests {
     #[test]
     fn the_more_is_held_the_shorter_is_a_chunk_and_what_is_gone_makes_room() {
         let room = Room::new(64 << 20);
-        let mut held = Vec::new();
-        let mut total = 0;
-        for _ in 0..1000 {
-            let len = room.chunk_bytes(16 << 20);
-            assert!((LEAST_BYTES..=8 << 20).contains(&len), "{len}");
+        let (mut held, mut lens) = (Vec::new(), Vec::new());
+        while lens.last() != Some(&SHORT_BYTES) {
+            let (len, lease) = room.chunk(16 << 20);
+            lens.push(len);
             let len = usize::try_from(len).unwrap();
-            total += len;
             let mut parts = vec![Bytes::from(vec![0; len - 1]), Bytes::from_static(b"x")];
-            room.lease().count(&mut parts);
+            lease.count(&mut parts);
             assert_eq!(parts[1], &b"x"[..]);
             held.push(parts.pop());
+            assert!(room.used() <= 64 << 20, "{}", room.used());
         }
-        let least = 1000 * usize::try_from(LEAST_BYTES).unwrap();
-        assert!(total < (64 << 20) + least, "{total}");
-        assert_eq!(room.chunk_bytes(16 << 20), LEAST_BYTES);
-        assert!(!room.lease().grow_to(MIB));
+        assert_eq!(lens[0], 4 << 20);
+        assert!(lens.is_sorted_by(|before, after| before >= after));
+        let least = lens.iter().filter(|len| **len == LEAST_BYTES).count();
+        assert!(least >= 512, "half of the memory is for short ones: {least}");
+        assert!(room.is_full() && !room.lease().grow_to(MIB));
+        let used = room.used();
+        let mut short = vec![Bytes::from_static(b"x")];
+        room.chunk(16 << 20).1.count(&mut short);
+        assert_eq!(room.used(), used, "the shortest are not counted");
         drop(held);
         assert_eq!(room.used(), 0);
-        assert_eq!(room.chunk_bytes(16 << 20), 8 << 20);
-        assert_eq!(room.chunk_bytes(10), 10, "what is asked for is the most");
+        assert_eq!(room.chunk(10).0, 10, "what is asked for is the most");
         assert!(room.lease().grow_to(1 << 40), "nothing else is held");
     }
 

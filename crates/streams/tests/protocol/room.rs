@@ -205,3 +205,71 @@ fn a_reader_that_is_not_polled_waits_for_memory_too() {
     assert!(last.woken.take() && wait(&mut last.follower, &last.woken));
     assert!(event(&mut last.follower).bytes().len() > LONG);
 }
+
+/// I11: where no memory is left chunks and events are short, and there is no end to them.
+#[test]
+fn what_nobody_takes_fills_its_memory_and_no_more_and_reads_go_on_in_short_chunks() {
+    let answers_bytes = 400 << 10;
+    let limits = Limits { chunk_bytes: 1 << 20, answers_bytes, ..LIMITS };
+    let store = Store::with_options(506, limits, |options| {
+        options.segment_bytes = 4 << 20;
+        options.max_payload_bytes = 1 << 20;
+        options.frame_bytes = 1 << 20;
+        options.max_staged_bytes = 4 << 20;
+    });
+    store.put("t", &create(TEXT, "")).unwrap();
+    store.put("j", &create(JSON, "[]")).unwrap();
+    store.post("t", &append(TEXT, &"x".repeat(100 << 10))).unwrap();
+    store.post("j", &append(JSON, &format!("[1,\"{}\"]", "x".repeat(5 << 10)))).unwrap();
+    let short = 4 << 10;
+    let (mut chunks, mut readers) = (Vec::new(), Vec::new());
+    for _ in 0..100 {
+        chunks.push(store.get("t", Place::Start).unwrap());
+        let mut reader = Slow::new(follow(&store, "t", Place::Start));
+        reader.poll();
+        readers.push(reader);
+    }
+    let lens = chunks.iter().map(|chunk| chunk.body.len());
+    let events = readers.iter().map(|reader| reader.held[0].bytes().len());
+    let long: usize = lens.chain(events).filter(|len| *len > short + 200).sum();
+    assert!(u64::try_from(long).unwrap() <= answers_bytes + (1 << 10), "{long}");
+    let (mut place, mut read) = (Place::Start, 0);
+    while read < 100 << 10 {
+        let chunk = store.get("t", place).unwrap();
+        assert!((1..=short).contains(&chunk.body.len()));
+        read += chunk.body.len();
+        place = Place::At(chunk.next);
+    }
+    // What cannot be shorter has to wait.
+    let one = store.get("j", Place::Start).unwrap();
+    assert_eq!(one.body.to_bytes(), "[1]");
+    assert_eq!(code(store.get("j", Place::At(one.next))), "BUSY");
+    drop((chunks, readers));
+    assert_eq!(store.get("t", Place::Start).unwrap().body.len(), 64 << 10);
+    assert!(store.get("j", Place::At(one.next)).is_ok());
+}
+
+/// I11: nor does a hub keep many short parcels for one that does not take them.
+#[test]
+fn a_hub_keeps_little_while_no_memory_is_left_and_its_readers_miss_nothing() {
+    let limits = Limits { answers_bytes: 1, ring_bytes: 1 << 20, ..LIMITS };
+    let store = Store::with(507, limits, 1);
+    store.put("t", &create(TEXT, "")).unwrap();
+    let (mut slow, mut quick) = (follow(&store, "t", Place::Now), follow(&store, "t", Place::Now));
+    let wait = |follower: &mut Follower| {
+        while follower.try_next().unwrap() != Next::Wait {}
+    };
+    wait(&mut slow);
+    wait(&mut quick);
+    let mut first = None;
+    for number in 0..10 {
+        store.post("t", &append(TEXT, &format!("<{number}>"))).unwrap();
+        let given = event(&mut quick);
+        first.get_or_insert(given);
+        wait(&mut quick);
+    }
+    let first = first.unwrap().bytes();
+    let again = event(&mut slow).bytes();
+    assert_ne!(again.as_ptr(), first.as_ptr(), "it is kept for the slow one");
+    assert!(String::from_utf8_lossy(&again).contains("<0>"));
+}
