@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
@@ -57,6 +57,9 @@ impl Lease<'_> {
     /// Takes more; false when there is not so much left.
     fn grow_to(&mut self, bytes: u64) -> bool {
         let more = bytes.saturating_sub(self.bytes);
+        if more == 0 {
+            return true;
+        }
         let before = self.budget.used.fetch_add(more, Ordering::Relaxed);
         self.bytes += more;
         before + more <= self.budget.most
@@ -69,7 +72,8 @@ impl Drop for Lease<'_> {
     }
 }
 
-/// Collects a body.
+/// Collects a body. What is announced takes nothing, only what has come: whoever sends nothing
+/// keeps no memory from the others.
 ///
 /// # Errors
 /// [`Failure::Encoded`], [`Failure::BodyTooLarge`], [`Failure::BodyTooSlow`], [`Failure::Busy`],
@@ -77,57 +81,96 @@ impl Drop for Lease<'_> {
 pub(crate) async fn collect<'a>(
     app: &'a App,
     headers: &HeaderMap,
-    mut body: Incoming,
+    body: Incoming,
 ) -> Result<Collected<'a>, Failure> {
-    let mut lease = app.bodies.lease();
+    collect_up_to(app, headers, (body, u64::MAX)).await
+}
+
+/// Collects a body that has a lower limit than all have.
+///
+/// # Errors
+/// As [`collect`].
+pub(crate) async fn collect_up_to<'a>(
+    app: &'a App,
+    headers: &HeaderMap,
+    (mut body, limit): (Incoming, u64),
+) -> Result<Collected<'a>, Failure> {
+    let mut gathered = Gathered::new(app.bodies.lease());
     if body.is_end_stream() {
-        return Ok(Collected { bytes: Bytes::new(), _lease: lease });
+        return Ok(gathered.collected());
     }
     if is_encoded(headers) {
         return Err(Failure::Encoded);
     }
-    let limit = app.settings.max_body_bytes.0;
+    let limit = limit.min(app.settings.max_body_bytes.0);
     let promised = body.size_hint().exact();
     if promised.is_some_and(|len| len > limit) {
-        return Err(too_large(app, headers, body).await);
+        return Err(too_large(app, headers, (body, limit)).await);
     }
-    if !lease.grow_to(promised.unwrap_or(0)) {
-        app.metrics.hit(Limit::Bodies);
-        return Err(Failure::Busy);
-    }
+    let most = promised.unwrap_or(limit);
     let mut timer = Timer { within: app.settings.body_timeout.0, sleep: None };
-    let mut first = Bytes::new();
-    let mut rest: Option<BytesMut> = None;
-    let mut len = 0;
     while let Some(frame) = next(&mut body, &mut timer).await.inspect_err(|failure| {
         if *failure == Failure::BodyTooSlow {
             app.metrics.hit(Limit::BodyTime);
         }
     })? {
         let Ok(data) = frame.into_data() else { continue };
-        len += to_u64(data.len());
-        if len > limit {
-            drop((first, rest));
-            return Err(too_large(app, headers, body).await);
+        if gathered.len() + to_u64(data.len()) > limit {
+            drop(gathered);
+            return Err(too_large(app, headers, (body, limit)).await);
         }
-        if !lease.grow_to(len) {
+        if !gathered.push(data, most) {
             app.metrics.hit(Limit::Bodies);
             return Err(Failure::Busy);
         }
-        match &mut rest {
-            None if first.is_empty() => first = data,
-            None => {
-                let expected = promised.map_or(len * 2, |promised| promised.max(len));
-                let mut joined = BytesMut::with_capacity(to_usize(expected.min(limit)));
-                joined.extend_from_slice(&first);
-                joined.extend_from_slice(&data);
-                rest = Some(joined);
-            }
-            Some(joined) => joined.extend_from_slice(&data),
-        }
     }
-    app.metrics.bytes_in.inc_by(len);
-    Ok(Collected { bytes: rest.map_or(first, BytesMut::freeze), _lease: lease })
+    app.metrics.bytes_in.inc_by(gathered.len());
+    Ok(gathered.collected())
+}
+
+/// What has come of a body.
+#[derive(Debug)]
+struct Gathered<'a> {
+    /// As it came, as long as it is one piece.
+    first: Bytes,
+    /// Otherwise all of it.
+    joined: Vec<u8>,
+    lease: Lease<'a>,
+}
+
+impl<'a> Gathered<'a> {
+    fn new(lease: Lease<'a>) -> Self {
+        Self { first: Bytes::new(), joined: Vec::new(), lease }
+    }
+
+    fn len(&self) -> u64 {
+        to_u64(self.first.len() + self.joined.len())
+    }
+
+    /// Takes another piece of a body that has so many bytes at most; false where there is no memory.
+    fn push(&mut self, piece: Bytes, most: u64) -> bool {
+        let len = self.len() + to_u64(piece.len());
+        if self.len() == 0 {
+            self.first = piece;
+            return self.lease.grow_to(len);
+        }
+        if len > to_u64(self.joined.capacity()) {
+            // Twice as much each time, but no more than there will be.
+            let capacity = (2 * len).min(most.max(len));
+            if !self.lease.grow_to(capacity) {
+                return false;
+            }
+            self.joined.reserve_exact(to_usize(capacity) - self.joined.len());
+        }
+        self.joined.extend_from_slice(&std::mem::take(&mut self.first));
+        self.joined.extend_from_slice(&piece);
+        true
+    }
+
+    fn collected(self) -> Collected<'a> {
+        let bytes = if self.joined.is_empty() { self.first } else { self.joined.into() };
+        Collected { bytes, _lease: self.lease }
+    }
 }
 
 /// Whether the body is compressed, or anything else than it is.
@@ -140,9 +183,8 @@ fn is_encoded(headers: &HeaderMap) -> bool {
 
 /// Reads on for a while and drops it: a client that is still sending would get a reset instead of
 /// the answer. One that waits for the permission to send is answered at once.
-async fn too_large(app: &App, headers: &HeaderMap, mut body: Incoming) -> Failure {
+async fn too_large(app: &App, headers: &HeaderMap, (mut body, limit): (Incoming, u64)) -> Failure {
     app.metrics.hit(Limit::Body);
-    let limit = app.settings.max_body_bytes.0;
     if !headers.contains_key(header::EXPECT) {
         let mut timer = Timer { within: DROP_WITHIN, sleep: None };
         let mut dropped = 0;
@@ -205,6 +247,32 @@ mod tests {
         assert!(one.grow_to(100));
         drop(one);
         assert_eq!(budget.used.load(Ordering::Relaxed), 0);
+    }
+
+    /// I11.
+    #[test]
+    fn a_body_takes_the_memory_of_what_has_come_and_at_most_twice_that() {
+        for (pieces, most) in [(vec![1000], 1000), (vec![60; 50], 3000), (vec![7; 99], 1 << 20)] {
+            let budget = Budget::new(1 << 20);
+            let mut gathered = Gathered::new(budget.lease());
+            let mut whole = Vec::new();
+            for (number, len) in pieces.into_iter().enumerate() {
+                let piece = vec![u8::try_from(number).unwrap(); len];
+                whole.extend_from_slice(&piece);
+                assert!(gathered.push(piece.into(), most));
+                let used = budget.used.load(Ordering::Relaxed);
+                let least = to_u64(whole.len());
+                assert!((least..=2 * least).contains(&used), "{used} for {least}");
+            }
+            let used = budget.used.load(Ordering::Relaxed);
+            assert!(used <= most, "{used} of {most}");
+            assert_eq!(gathered.collected().bytes, whole);
+            assert_eq!(budget.used.load(Ordering::Relaxed), 0);
+        }
+        let budget = Budget::new(100);
+        let mut gathered = Gathered::new(budget.lease());
+        assert!(gathered.push(vec![0; 60].into(), 1000));
+        assert!(!gathered.push(vec![0; 60].into(), 1000));
     }
 
     #[test]

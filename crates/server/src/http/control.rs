@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use highwater_streams::error::Problem;
 use highwater_streams::path::StreamPath;
-use highwater_streams::service::Reader;
 use http::{Method, Response, StatusCode, header};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
@@ -15,6 +14,8 @@ use super::{Answer, Asked, body, cold, names, route};
 use crate::access::bearer;
 use crate::access::scope::Action;
 
+/// Bytes of what a worker says, at most: names of a thousand streams and where it is in them.
+const MOST_OF_A_REPORT: u64 = 1 << 20;
 /// Names in one answer at most, and where nothing is said.
 const MOST_NAMES: usize = 1000;
 
@@ -25,7 +26,7 @@ impl Asked<'_> {
         match path.as_slice() {
             ["jwks.json"] => {
                 self.only_get()?;
-                self.jwks()
+                Ok(self.jwks())
             }
             ["streams"] => {
                 self.only_get()?;
@@ -61,11 +62,11 @@ impl Asked<'_> {
                 let body = body::collect(self.app, &self.parts.headers, body).await?;
                 let (value, is_new) = subscriptions.put(id, &body.bytes, &self.root()).await?;
                 let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-                self.json(status, &value)
+                Ok(json_answer(status, &value))
             }
             Method::GET | Method::HEAD => {
                 self.may(Action::Read, id)?;
-                self.json(StatusCode::OK, &subscriptions.get(id, &self.root())?)
+                Ok(json_answer(StatusCode::OK, &subscriptions.get(id, &self.root())?))
             }
             Method::DELETE => {
                 self.may(Action::Admin, id)?;
@@ -81,16 +82,20 @@ impl Asked<'_> {
 
     /// Takes what workers say. All but claims bring the token of their wake, and need no other.
     async fn work(&self, id: &str, what: &str, body: Incoming) -> Answer {
+        let token = bearer(&self.parts.headers);
+        let subscriptions = &self.app.subscriptions;
+        // Nobody has a place for a body who could not say anything with it.
         if what == "claim" {
             self.may(Action::Read, id)?;
+        } else {
+            subscriptions.may_report(id, token)?;
         }
-        let token = bearer(&self.parts.headers);
-        let body = body::collect(self.app, &self.parts.headers, body).await?;
-        let subscriptions = &self.app.subscriptions;
+        let body =
+            body::collect_up_to(self.app, &self.parts.headers, (body, MOST_OF_A_REPORT)).await?;
         match what {
             "claim" => {
                 let claimed = subscriptions.claim(id, &body.bytes).await?;
-                self.json(StatusCode::OK, &claimed)
+                Ok(json_answer(StatusCode::OK, &claimed))
             }
             "release" => {
                 subscriptions.release(id, token, &body.bytes).await?;
@@ -99,16 +104,16 @@ impl Asked<'_> {
             _ => {
                 let next_wake = subscriptions.ack(id, token, &body.bytes).await?;
                 let answer = json!({ "ok": true, "next_wake": next_wake });
-                self.json(StatusCode::OK, &answer)
+                Ok(json_answer(StatusCode::OK, &answer))
             }
         }
     }
 
-    fn jwks(&self) -> Answer {
-        let mut response = self.json(StatusCode::OK, &self.app.subscriptions.jwks())?;
+    fn jwks(&self) -> Response<Reply> {
+        let mut response = json_answer(StatusCode::OK, &self.app.subscriptions.jwks());
         response.headers_mut().insert(header::CONTENT_TYPE, names::JWKS);
         response.headers_mut().insert(header::CACHE_CONTROL, names::JWKS_CACHE);
-        Ok(response)
+        response
     }
 
     /// Lists streams whose names begin so, page by page.
@@ -129,23 +134,13 @@ impl Asked<'_> {
         let paths = self.app.streams.list(&prefix, after.as_deref(), limit);
         let names: Vec<&str> = paths.iter().map(StreamPath::as_str).collect();
         let next = names.last().filter(|_| names.len() == limit);
-        self.json(StatusCode::OK, &json!({ "streams": names, "next_after": next }))
+        Ok(json_answer(StatusCode::OK, &json!({ "streams": names, "next_after": next })))
     }
 
     /// Whether the caller may do something with a subscription.
     fn may(&self, action: Action, id: &str) -> Result<(), Failure> {
         let path = format!("{}/subscriptions/{id}", route::CONTROL);
         Ok(self.who.may(action, &path)?)
-    }
-
-    /// Makes an answer of JSON that nobody keeps.
-    fn json(&self, status: StatusCode, body: &Value) -> Answer {
-        let body = self.app.streams.hold(body.to_string().into(), Reader::Client)?;
-        let mut response = Response::new(Reply::bytes(body));
-        *response.status_mut() = status;
-        response.headers_mut().insert(header::CONTENT_TYPE, names::JSON);
-        response.headers_mut().insert(header::CACHE_CONTROL, names::NO_STORE);
-        Ok(response)
     }
 
     /// Gives the URL of the stream root as the client used it.
@@ -171,5 +166,14 @@ impl Asked<'_> {
 fn nothing() -> Response<Reply> {
     let mut response = Response::new(Reply::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// Makes an answer of JSON that nobody keeps.
+fn json_answer(status: StatusCode, body: &Value) -> Response<Reply> {
+    let mut response = Response::new(Reply::bytes(body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, names::JSON);
+    response.headers_mut().insert(header::CACHE_CONTROL, names::NO_STORE);
     response
 }

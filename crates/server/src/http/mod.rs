@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use highwater_streams::path::{StreamPath, Target};
+use highwater_streams::service::Reader;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, Version, header};
 use hyper::body::{Body as _, Incoming};
@@ -184,7 +185,9 @@ impl Connection {
             }
             Target::Control(segments) => {
                 *operation = Operation::Subscription;
-                asked.control(&segments, body).await
+                let mut response = asked.control(&segments, body).await?;
+                response.body_mut().hold(|bytes| app.streams.hold(bytes, Reader::Client))?;
+                Ok(response)
             }
             Target::Root | Target::Elsewhere(_) => Err(Failure::NoSuchPath),
         }
@@ -246,8 +249,16 @@ impl Asked<'_> {
             self.app.streams.settle(path).await?;
         }
         match action {
-            Action::Read if self.parts.method == Method::HEAD => self.head(path),
-            Action::Read => self.read(path, operation).await,
+            Action::Read => {
+                if self.parts.version == Version::HTTP_2 {
+                    // What comes of a body is kept in memory for as long as somebody may read it.
+                    drop(body);
+                }
+                match self.parts.method {
+                    Method::HEAD => self.head(path),
+                    _ => self.read(path, operation).await,
+                }
+            }
             Action::Append => self.append(path, body).await,
             Action::Create => self.create(path, body).await,
             Action::Delete | Action::Admin => self.delete(path).await,

@@ -95,6 +95,17 @@ impl Reply {
         Self { content: Content::Events { events, stopping }, ..Self::default() }
     }
 
+    /// Has bytes held by what is made of them.
+    ///
+    /// # Errors
+    /// What `by` gives.
+    pub fn hold<E>(&mut self, by: impl FnOnce(Bytes) -> Result<Bytes, E>) -> Result<(), E> {
+        if let Content::One(bytes) = &mut self.content {
+            *bytes = by(std::mem::take(bytes))?;
+        }
+        Ok(())
+    }
+
     /// Takes events out, if it is those: it never gives anything then, nor ends.
     pub fn take_events(&mut self) -> Option<Box<Events>> {
         match std::mem::replace(&mut self.content, Content::Elsewhere) {

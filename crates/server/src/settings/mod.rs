@@ -186,7 +186,7 @@ settings! {
     "Limits" {
         /// Largest request body; beyond it 413.
         max_body_bytes("max-body-bytes", "SIZE"): Size = Size::mib(8);
-        /// Request bodies in memory, all together; beyond it 503.
+        /// What has come of request bodies, all together; beyond it 503.
         max_bodies_bytes("max-bodies-bytes", "SIZE"): Size = Size::mib(256);
         /// Records waiting for the disk; beyond it 503.
         max_staged_bytes("max-staged-bytes", "SIZE"): Size = Size::mib(128);

@@ -67,6 +67,30 @@ async fn one_http2_connection_carries_many_live_readers() {
     }
 }
 
+/// I11: what comes of bodies that nobody reads takes no memory, and so no room of the connection's.
+#[tokio::test]
+async fn bodies_of_requests_that_wait_keep_nothing_from_the_others_of_their_connection() {
+    let server = start(&[("long-poll-timeout", "20s"), ("shutdown-timeout", "1s")]);
+    server.make("a");
+    let mut sender = http2(&server).await;
+    let target = stream("a") + "?offset=now&live=long-poll";
+    let polls: Vec<_> = (0..6)
+        .map(|_| {
+            let (mut sender, target) = (sender.clone(), target.clone());
+            let body = "x".repeat(1 << 20);
+            tokio::spawn(async move { ask(&mut sender, "GET", &target, &body).await })
+        })
+        .collect();
+    while !server.metrics().contains("highwater_subscribers 6") {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(ask(&mut sender, "POST", &stream("a"), "news").await.0, 204);
+    for poll in polls {
+        let (status, body) = poll.await.unwrap();
+        assert_eq!((status, &body[..]), (200, &b"news"[..]), "the append came first");
+    }
+}
+
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let server = start(&[]);

@@ -172,25 +172,6 @@ fn a_client_that_never_reads_is_cut_and_costs_no_more_than_what_is_on_its_way() 
 }
 
 #[test]
-fn bodies_in_memory_are_bounded_all_together() {
-    let server = start(&[("max-body-bytes", "64KiB"), ("max-bodies-bytes", "64KiB")]);
-    server.make("a");
-    let mut slow = server.client();
-    slow.send(
-        "POST /v1/stream/a HTTP/1.1\r\nHost: t\r\nContent-Type: text/plain\r\n\
-         Content-Length: 60000\r\nExpect: 100-continue\r\n\r\n",
-    );
-    assert_eq!(slow.head().0, 100, "what it promises has a place now");
-    let busy = server.append("a", &"x".repeat(10_000));
-    assert_eq!((busy.status, busy.header("retry-after")), (503, Some("1")));
-    drop(slow);
-    let started = Instant::now();
-    while server.append("a", &"x".repeat(10_000)).status != 204 {
-        assert!(started.elapsed() < PATIENCE, "what a lost client held is not given back");
-    }
-}
-
-#[test]
 fn connections_are_bounded_and_those_of_one_address_too() {
     let server = start(&[("max-connections-per-address", "2")]);
     let (mut one, mut two) = (server.client(), server.client());

@@ -4,6 +4,7 @@
 
 mod abuse;
 mod access;
+mod bodies;
 mod cold;
 mod connections;
 mod handover;

@@ -141,6 +141,16 @@ impl Subscriptions {
         .await
     }
 
+    /// Says whether a callback, an ack or a release with this token can mean anything, before it is
+    /// read: whether it is of this subscription, of whichever wake.
+    ///
+    /// # Errors
+    /// [`Refusal::NotFound`], [`Refusal::Unauthorized`].
+    pub fn may_report(&self, id: &str, token: Option<&str>) -> Result<(), Refusal> {
+        self.entry(id)?;
+        self.claims_of(id, token).map(drop)
+    }
+
     /// Takes a callback of a webhook's receiver, or an ack of a worker: gives whether another wake
     /// follows.
     ///
@@ -215,14 +225,17 @@ impl Subscriptions {
         token: Option<&str>,
         wake: &WakeRef,
     ) -> Result<(), Refusal> {
-        let token = token.ok_or(Refusal::Unauthorized)?;
-        let claims = self.settings.keys.claims(token, self.now_ms() / 1000);
-        let claims = claims.filter(|claims| claims.sub == subscription.id);
-        let claims = claims.ok_or(Refusal::Unauthorized)?;
+        let claims = self.claims_of(&subscription.id, token)?;
         let is_current = claims.inc == subscription.incarnation
             && claims.generation == subscription.generation
             && claims.generation == wake.generation;
         if is_current { Ok(()) } else { Err(Refusal::Fenced) }
+    }
+
+    fn claims_of(&self, id: &str, token: Option<&str>) -> Result<Claims, Refusal> {
+        let token = token.ok_or(Refusal::Unauthorized)?;
+        let claims = self.settings.keys.claims(token, self.now_ms() / 1000);
+        claims.filter(|claims| claims.sub == id).ok_or(Refusal::Unauthorized)
     }
 
     async fn delete_journal(&self, name: &str) -> Outcome<()> {
