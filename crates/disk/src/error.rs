@@ -48,9 +48,12 @@ pub enum ErrorKind {
 
 impl DiskError {
     /// Whether it was a barrier that failed: what it should have covered may be lost, whatever the
-    /// kind, and nobody asks again.
+    /// kind, and nobody asks again. One whose directory could not even be opened, because too many
+    /// files were, was never begun: the device was asked for nothing, and has lost nothing.
     pub fn is_barrier(&self) -> bool {
-        ["sync_data", "sync_dir", "sync_all", "write_durable_at"].contains(&self.operation)
+        let is_begun = self.kind != ErrorKind::TooManyFiles;
+        let barriers = ["sync_data", "sync_dir", "sync_all", "write_durable_at"];
+        is_begun && barriers.contains(&self.operation)
     }
 
     /// Puts an error together.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use highwater_sys::fsinfo::{DeviceNumber, dio_align};
-use highwater_sys::{SysError, dir, file as sys_file, fsinfo};
+use highwater_sys::{SysError, dir, file as sys_file, fsinfo, process};
 
 use crate::path::{LOCK_NAME, check, check_dir, is_component};
 use crate::{
@@ -235,6 +235,23 @@ fn settle_access(file: &sys_file::File, wanted: Access) -> Result<Access, SysErr
         Ok(()) => Ok(Access::Direct),
         Err(error) if error.is_unsupported() => Ok(Access::Buffered),
         Err(error) => Err(error),
+    }
+}
+
+/// Files that this process may have open, and that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenFiles {
+    /// At most.
+    pub most: u64,
+    /// Now, as far as the system tells.
+    pub now: u64,
+}
+
+impl OpenFiles {
+    /// Asks the system.
+    pub fn of_this_process() -> Self {
+        let now = process::open_files().unwrap_or(0);
+        Self { most: process::open_file_limit(), now }
     }
 }
 

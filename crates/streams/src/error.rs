@@ -4,6 +4,7 @@
 //! Codes are part of the contract and never change their meaning. Which HTTP status goes with which
 //! problem is the server's matter.
 
+use highwater_disk::ErrorKind;
 use highwater_log::error::{LogError, Rejection};
 use highwater_log::ids::Offset;
 
@@ -235,6 +236,10 @@ impl From<LogError> for Problem {
             LogError::Closed => Self::Stopping,
             LogError::Poisoned(why) => Self::Failed(why),
             LogError::Open(error) => Self::Failed(error.to_string()),
+            // Of the process or the system: some are closed before long.
+            LogError::Disk(error) if error.kind == ErrorKind::TooManyFiles => {
+                Self::Busy(error.to_string())
+            }
             LogError::Disk(error) => Self::Failed(error.to_string()),
             damaged @ LogError::Damaged { .. } => Self::Damaged(damaged.to_string()),
         }

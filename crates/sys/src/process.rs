@@ -48,6 +48,12 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Gives how many files this process may have open.
+pub fn open_file_limit() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.unwrap_or(u64::MAX)
+}
+
 /// Raises the limit of open files to what the system allows, and gives it.
 pub fn raise_open_file_limit() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -193,6 +199,7 @@ mod tests {
         let files = open_files().unwrap();
         let held: Vec<_> = (0..9).map(|_| std::fs::File::open("/proc/self/stat")).collect();
         assert!(open_files().unwrap() >= files + 5, "{}", held.len());
+        assert!(open_file_limit() >= files, "the limit is not below what is open");
         assert!(written_bytes().is_some());
     }
 

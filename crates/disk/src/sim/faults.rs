@@ -57,6 +57,14 @@ impl OperationKind {
         )
     }
 
+    /// Whether it opens a file or directory of its own.
+    const fn is_opening(self) -> bool {
+        matches!(
+            self,
+            Self::Create | Self::Open | Self::List | Self::SyncDir | Self::SyncAll | Self::Lock
+        )
+    }
+
     const fn is_barrier(self) -> bool {
         matches!(self, Self::SyncData | Self::SyncDir | Self::SyncAll | Self::WriteDurableAt)
     }
@@ -74,6 +82,8 @@ pub enum Fault {
     Eio,
     /// The call fails with `Full` and has no effect.
     Enospc,
+    /// The call fails with `TooManyFiles` and has no effect: a barrier has not begun.
+    Emfile,
     /// A write fails with `Full` after part of its bytes.
     ShortWrite,
     /// A barrier fails with `Io`, and what it should have covered is marked clean: reads still
@@ -95,6 +105,7 @@ impl Fault {
         match self {
             Self::Eio => true,
             Self::Enospc => kind.is_mutating(),
+            Self::Emfile => kind.is_opening(),
             Self::ShortWrite | Self::LostWrite | Self::MisdirectedWrite { .. } => kind.is_write(),
             Self::FailedBarrierDropsPages => kind.is_barrier(),
         }

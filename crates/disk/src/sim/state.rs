@@ -7,7 +7,7 @@ use super::content::Fate;
 use super::faults::{Fault, OperationKind, Plans};
 use super::hash;
 use super::names::FileId;
-use super::volume::{FULL, Refusal, Volume};
+use super::volume::{FULL, NO_FILES, Refusal, Volume};
 use super::{CrashSide, DurableWrites, TraceMode};
 use crate::random::SplitMix64;
 use crate::{DiskError, DiskResult, ErrorKind};
@@ -167,6 +167,7 @@ impl State {
         }
         match self.plans.strike(call.kind, call.path, &mut self.random) {
             Some(Fault::Enospc) => Err(FULL),
+            Some(Fault::Emfile) => Err(NO_FILES),
             Some(Fault::Eio) if !call.kind.is_write() => Err(DEVICE_FAILED),
             fault => effect(self, fault),
         }

@@ -15,6 +15,7 @@ const EXISTS: Refusal = (ErrorKind::Exists, "it exists already");
 const IS_DIR: Refusal = (ErrorKind::Io, "it is a directory");
 const OTHER_DEVICE: Refusal = (ErrorKind::Io, "the names are on different devices");
 const NOT_DIR: Refusal = (ErrorKind::Io, "a component is not a directory");
+pub(super) const NO_FILES: Refusal = (ErrorKind::TooManyFiles, "too many open files");
 pub(super) const FULL: Refusal = (ErrorKind::Full, "no space left on the simulated disk");
 
 /// The stored state of a disk.

@@ -83,7 +83,7 @@ pub fn make_file(
 /// Whether the barrier of a directory failed: the names of other new files may be lost, although
 /// their own barrier succeeds after it.
 pub fn lost_names(error: &DiskError) -> bool {
-    error.operation == "sync_dir"
+    error.is_barrier() && error.operation == "sync_dir"
 }
 
 /// Initialises a file: writes all of it with zeros, and waits until they are durable.

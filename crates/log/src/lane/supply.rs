@@ -7,7 +7,7 @@
 
 use std::sync::{PoisonError, TryLockError};
 
-use highwater_disk::DiskError;
+use highwater_disk::{DiskError, ErrorKind};
 
 use super::room::Claim;
 use super::segment::{self, FileNo, Spare, to_usize};
@@ -187,12 +187,16 @@ impl Lane {
                 state.next_file = FileNo(file_no.0 + 1);
                 Ok(Spare { file_no, file })
             }
-            Err(error)
-                if error.kind == highwater_disk::ErrorKind::Full
-                    && !segment::lost_names(&error) =>
-            {
+            // What its making has left has no header, and is part of no log.
+            Err(error) if segment::lost_names(&error) => Err(error.into()),
+            Err(error) if error.kind == ErrorKind::Full => {
                 self.maintenance.ask();
                 Err(LogError::Full(format!("no room for another segment of the log: {error}")))
+            }
+            Err(error) if error.kind == ErrorKind::TooManyFiles => {
+                // Whoever asks again has it made again: no barrier has failed.
+                self.maintenance.ask();
+                Err(LogError::Busy(format!("no segment of the log could be made: {error}")))
             }
             Err(error) => Err(error.into()),
         }

@@ -170,6 +170,53 @@ fn a_home_without_space_refuses_nothing_until_the_log_is_full_and_recovers_by_it
 }
 
 #[test]
+fn a_lack_of_open_files_takes_no_lane_down_and_is_over_by_itself() {
+    // I10 is about barriers: one whose directory could not be opened has not begun.
+    use FileBarrier::{Files, Syncfs};
+    for (kind, place, file_barrier) in [
+        (OperationKind::Create, "wal", Syncfs),
+        (OperationKind::SyncDir, "wal", Syncfs),
+        (OperationKind::Create, "streams", Syncfs),
+        (OperationKind::Open, "streams", Syncfs),
+        (OperationKind::SyncAll, "streams", Syncfs),
+        (OperationKind::SyncDir, "streams", Files),
+        (OperationKind::Create, "tables", Syncfs),
+        (OperationKind::SyncDir, "tables", Syncfs),
+        (OperationKind::List, "tables", Syncfs),
+        (OperationKind::Create, "manifest", Syncfs),
+        (OperationKind::SyncDir, "manifest", Syncfs),
+        (OperationKind::Open, "super", Syncfs),
+    ] {
+        let context = format!("{kind:?} {place}");
+        let (disk, clock) = (disk(75), SimClock::new());
+        let options = Options { max_wal_bytes: 6 * (64 << 10), file_barrier, ..small() };
+        let log = open_at(&disk, &options, &clock).unwrap();
+        create(&log, "s").unwrap().wait().unwrap();
+        let (path_prefix, fault) = (place.to_owned(), Fault::Emfile);
+        disk.plan(PlannedFault { kind, path_prefix, when: When::OneIn(1), fault });
+        for _ in 0..4 {
+            fill(&log, "s");
+            clock.advance(Duration::from_secs(60));
+            log.maintain();
+            let usage = log.usage().remove(0);
+            assert_eq!((usage.poisoned, usage.read_only), (None, None), "{context}");
+        }
+        let refused = append(&log, "s", &[7; 3000]).unwrap_err();
+        assert!(refused.is_lack_of_room(), "{context}: {refused}");
+        let full_at = log.info("s").unwrap().tail;
+        disk.clear_faults();
+        clock.advance(Duration::from_secs(60));
+        log.maintain();
+        append(&log, "s", b"more").unwrap().wait().unwrap();
+        drop(log);
+        let log = open_at(&disk.crash(), &options, &clock).unwrap();
+        assert_eq!(log.info("s").unwrap().tail, Offset(full_at.0 + 4), "{context}");
+        let read = read_all(&log, "s").unwrap_or_else(|error| panic!("{context}: {error}"));
+        assert_eq!(read.len() as u64, full_at.0 + 4, "{context}");
+    }
+}
+
+#[test]
 fn tables_that_find_no_space_are_not_left_behind() {
     // I11: each try would leave less for the next.
     let disk = of_kib(1200, 74);

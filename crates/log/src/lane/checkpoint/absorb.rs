@@ -89,6 +89,17 @@ impl Lane {
         Ok((group, moving))
     }
 
+    /// R1: what was copied stays to be moved, since no barrier came behind it. Were it forgotten, the
+    /// next checkpoint would give back the segments that alone have it.
+    pub(super) fn keep_unabsorbed(&self, moved: &[Moved]) {
+        let mut state = self.lock();
+        for moved in moved {
+            if state.table.by_id(moved.stream) == Some(moved.slot) {
+                state.unabsorbed.push(moved.slot);
+            }
+        }
+    }
+
     /// The home has these bytes, behind its barrier.
     pub(super) fn note_absorbed(&self, moved: &[Moved]) -> LogResult<()> {
         for some in moved.chunks(NOTED_AT_ONCE) {

@@ -52,7 +52,7 @@ impl Lane {
         let absorbed_to = self.lock().durable;
         let moved = self.absorb(home)?;
         let absorb = laps.lap();
-        self.home_barrier(home)?;
+        self.home_barrier(home).inspect_err(|_| self.keep_unabsorbed(&moved))?;
         let barrier = laps.lap();
         {
             let counters = &mut self.lock().checkpoints;
