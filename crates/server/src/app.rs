@@ -11,6 +11,7 @@ use highwater_streams::subscriptions::Subscriptions;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
+use crate::files::Plan;
 use crate::http::body::Budget;
 use crate::http::cors::Cors;
 use crate::metrics::Metrics;
@@ -22,6 +23,8 @@ use crate::settings::Settings;
 #[derive(Debug)]
 pub(crate) struct App {
     pub settings: Settings,
+    /// How open files are shared out.
+    pub files: Plan,
     pub log: Arc<Log>,
     pub streams: Streams,
     pub subscriptions: Arc<Subscriptions>,

@@ -24,6 +24,20 @@ pub enum ServeError {
     /// A file of tokens or keys cannot be used.
     #[error("access: {0}")]
     Access(String),
+    /// The system allows fewer open files than the log and the server need.
+    #[error(
+        "{needed} open files are needed, {log} of them for the log, and a few for connections; the \
+         system allows {most}: allow more (ulimit -n, LimitNOFILE), or set max-open-files or \
+         max-wal-bytes lower"
+    )]
+    OpenFiles {
+        /// Allowed.
+        most: u64,
+        /// Needed without a connection.
+        needed: u64,
+        /// Of these, the log's.
+        log: u64,
+    },
     /// The data directory cannot be used.
     #[error("{place}: {why}")]
     Data {

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use highwater_disk::real::{RealDisk, SystemClock, SystemRng};
+use highwater_disk::real::{OpenFiles, RealDisk, SystemClock, SystemRng};
 use highwater_disk::{Clock, Rng};
 use highwater_log::lane::reactor::attend;
 use highwater_log::{Driver, Log, Machine};
@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Access;
 use crate::app::App;
 use crate::error::ServeError;
+use crate::files::{Allowed, Plan};
 use crate::http::body::Budget;
 use crate::http::cold;
 use crate::http::cors::Cors;
@@ -56,6 +57,9 @@ impl Server {
     /// [`ServeError`]; nothing is left running then.
     pub fn start(settings: Settings) -> Result<Self, ServeError> {
         settings.check()?;
+        let allowed = OpenFiles::of_this_process();
+        let allowed = Allowed { most: allowed.most, now: allowed.now };
+        let files = Plan::new(&settings, threads_of(&settings), allowed)?;
         let access = Access::load(&settings)?;
         let tls = Identity::load(&settings)?;
         let acceptor = match &tls {
@@ -102,7 +106,8 @@ impl Server {
         let app = Arc::new(App {
             streams,
             subscriptions,
-            metrics: Metrics::new(&log),
+            metrics: Metrics::new(&log, &files),
+            files,
             log,
             mount,
             origins: Origins::new(&settings, address),
@@ -115,6 +120,9 @@ impl Server {
             connections: AtomicU64::new(0),
             settings,
         });
+        if let Some(cut) = &app.files.cut {
+            tracing::warn!("there are {cut}");
+        }
         let mut server = Self { app, tls, address, threads: Vec::new() };
         drop(opening);
         server.start_threads(runtimes, acceptor, &listener)?;
@@ -129,6 +137,11 @@ impl Server {
     /// Gives the settings it runs with.
     pub fn settings(&self) -> &Settings {
         &self.app.settings
+    }
+
+    /// Says that fewer connections are accepted than the settings ask for, and why, if so.
+    pub fn cut_short(&self) -> Option<&str> {
+        self.app.files.cut.as_deref()
     }
 
     /// Says how the log is written, a line for each way that a lane has.
@@ -155,8 +168,8 @@ impl Server {
 
     /// Stops: accepts nothing more, lets requests end, cuts what does not end in time, and closes
     /// the log.
-    pub fn stop(mut self) {
-        self.end();
+    pub fn stop(self) {
+        drop(self);
     }
 
     fn end(&mut self) {
@@ -212,10 +225,15 @@ impl Drop for Server {
     }
 }
 
+/// Number of threads that serve.
+fn threads_of(settings: &Settings) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if settings.threads.0 == 0 { cores() } else { settings.threads.get() }
+}
+
 /// Makes the runtimes that the settings ask for: one for each thread, or one for all.
 fn runtimes(settings: &Settings) -> Result<Vec<Runtime>, ServeError> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = if settings.threads.0 == 0 { cores } else { settings.threads.get() };
+    let threads = threads_of(settings);
     let mut builders = match settings.runtime {
         settings::Runtime::PerCore => {
             (0..threads).map(|_| Builder::new_current_thread()).collect::<Vec<_>>()

@@ -21,14 +21,22 @@ pub(crate) struct Serving {
 }
 
 pub(crate) fn serve(folder: &Path, arguments: &[&str]) -> Serving {
-    serve_with(folder, arguments, &[])
+    serve_by(Command::new(PROGRAM), folder, arguments)
 }
 
 fn serve_with(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Serving {
     let mut command = Command::new(PROGRAM);
     command.envs(variables.iter().copied());
+    serve_by(command, folder, arguments)
+}
+
+/// Serves by a command that becomes the program.
+pub(crate) fn serve_by(mut command: Command, folder: &Path, arguments: &[&str]) -> Serving {
     command.arg("serve").arg("--listen=127.0.0.1:0").arg("--data-dir").arg(folder.join("data"));
-    command.arg("--segment-bytes=16MiB").args(arguments);
+    if !arguments.iter().any(|argument| argument.starts_with("--segment-bytes=")) {
+        command.arg("--segment-bytes=16MiB");
+    }
+    command.args(arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut said = String::new();
@@ -55,6 +63,11 @@ impl Serving {
         let status = text.split(' ').nth(1).unwrap().parse().unwrap();
         let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         (status, body.to_owned())
+    }
+
+    /// What it said when it had started.
+    pub(crate) fn said(&self) -> &str {
+        &self.said
     }
 
     pub(crate) fn address(&self) -> &str {

@@ -17,6 +17,7 @@ use prometheus_client::registry::Registry;
 
 use self::engine::Engine;
 pub(crate) use self::histogram::Durations;
+use crate::files::Plan;
 
 /// What kind of work a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +145,7 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Begins at zero; what the log counts is read from it.
-    pub fn new(log: &Arc<Log>) -> Self {
+    pub fn new(log: &Arc<Log>, files: &Plan) -> Self {
         let mut registry = Registry::with_prefix("highwater");
         let requests = Family::<RequestLabels, Counter>::default();
         let durations = Family::<OperationLabels, Durations>::default();
@@ -173,6 +174,15 @@ impl Metrics {
         registry.register("request_duration_seconds", "Time to the answer's head", durations);
         registry.register("limits_hit", "Requests or connections that hit a limit", limits);
         metrics.register(&mut registry);
+        let bounds = [
+            ("connections_limit", "Connections at once, at most", u64::from(files.connections)),
+            ("open_files_limit", "Open files that the system allows", files.most),
+        ];
+        for (name, help, bound) in bounds {
+            let gauge = Gauge::<i64>::default();
+            gauge.set(i64::try_from(bound).unwrap_or(i64::MAX));
+            registry.register(name, help, gauge);
+        }
         registry.register_collector(Box::new(Engine::new(log)));
         metrics.registry = registry;
         metrics

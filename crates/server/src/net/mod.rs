@@ -61,7 +61,8 @@ impl Door {
             write: settings.write_timeout.0,
             age: settings.connection_age.0,
         };
-        let slots = settings.max_connections.get().min(Semaphore::MAX_PERMITS);
+        let slots = usize::try_from(app.files.connections).unwrap_or(usize::MAX);
+        let slots = slots.min(Semaphore::MAX_PERMITS);
         let most = settings.max_connections_per_address.get();
         Self {
             tls,

@@ -226,7 +226,8 @@ settings! {
         rate_burst("rate-burst", "N"): Rate = Rate(200);
     }
     "Connections" {
-        /// Connections at once; more wait to be accepted.
+        /// Connections at once; more wait to be accepted. Fewer where the system allows too few open
+        /// files: the log has its own first.
         max_connections("max-connections", "N"): Amount = Amount(20_000);
         /// Connections at once from one address; more are closed. 0 is no limit.
         max_connections_per_address("max-connections-per-address", "N"): Amount = Amount(0);

@@ -36,7 +36,7 @@ pub fn started(server: &Server) -> String {
     let curl = format!("curl{insecure}{token}");
     format!(
         "highwater is listening on {base}, with its data in {}\n\
-         durability={}: {}\n{}\n  \
+         durability={}: {}\n{}{}\n  \
          {curl} -X PUT -H 'Content-Type: text/plain' {url}\n  \
          {curl} -X POST -H 'Content-Type: text/plain' -d 'hello' {url}\n  \
          {curl} -N '{url}?offset=-1&live=sse'\n\n",
@@ -44,5 +44,6 @@ pub fn started(server: &Server) -> String {
         settings.durability,
         settings.durability.meaning(),
         server.write_paths(),
+        server.cut_short().map(|cut| format!("{cut}\n")).unwrap_or_default(),
     )
 }
