@@ -163,8 +163,8 @@ impl Options {
 
     /// Files that a log with these settings has open at most, readers of the home not counted,
     /// which have one each while they read: segments of each lane, with the one in reserve and one
-    /// being made, and its directory; files of streams; the directories that barriers of the home go
-    /// to; and what a checkpoint writes, the lock, and the root.
+    /// being made, and its directory; files of streams; the directories that barriers of the home
+    /// go to; and what a checkpoint writes, the lock, and the root.
     pub fn open_files(&self) -> u64 {
         let segments = self.max_wal_bytes.div_ceil(self.segment_bytes.max(1));
         let lanes = u64::from(self.lanes) * segments.saturating_add(4);

@@ -290,9 +290,12 @@ fn data_error(settings: &Settings, why: String) -> ServeError {
 }
 
 fn reload(app: &App, tls: Option<&Identity>) {
-    match app.access.reload() {
-        Ok(()) => tracing::info!("access files read"),
-        Err(error) => tracing::error!(%error, "access files kept as they were"),
+    let errors = app.access.reload();
+    for error in &errors {
+        tracing::error!(%error, "what stood in this access file before stays in force");
+    }
+    if errors.is_empty() {
+        tracing::info!("access files read");
     }
     match tls.map(Identity::reload) {
         None => {}

@@ -1,22 +1,26 @@
 //! Who may do what: `tokens` and `jwt` say who a caller is, `scope` what a caller may.
 //!
 //! Without an access file everybody may do everything; the settings allow that on loopback only.
-//! Files are read again when they change; one that cannot be read leaves the old state in place.
+//! Files are read again when they change, each for itself: one that cannot be read leaves what stood
+//! in it in force, and holds back no other. `keys` is what JWTs are checked against.
 
-pub(crate) mod jwt;
+mod jwt;
+mod keys;
 pub(crate) mod scope;
 pub mod tokens;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use highwater_disk::Clock;
 use http::{HeaderMap, header};
 
-use self::jwt::{Expected, Verifier};
+use self::jwt::Expected;
+use self::keys::Key;
 use self::scope::{Action, Scope};
-use self::tokens::Tokens;
+use self::tokens::{Missing, Tokens};
 use crate::error::ServeError;
 use crate::settings::Settings;
 
@@ -92,8 +96,10 @@ impl Who {
 #[derive(Debug)]
 pub(crate) struct Access {
     files: Files,
+    expected: Expected,
     /// Nothing where access is not limited.
     rules: Option<ArcSwap<Rules>>,
+    refusals: Refusals,
 }
 
 #[derive(Debug)]
@@ -101,13 +107,23 @@ struct Files {
     tokens: Option<PathBuf>,
     jwks: Option<PathBuf>,
     hs256: Option<PathBuf>,
-    expected: Expected,
 }
 
-#[derive(Debug)]
+/// What stands in each file.
+#[derive(Debug, Clone, Default)]
 struct Rules {
-    tokens: Tokens,
-    jwt: Verifier,
+    tokens: Arc<Tokens>,
+    set: Arc<Vec<Key>>,
+    secret: Arc<Vec<Key>>,
+}
+
+/// What a request shows of who it comes from.
+#[derive(Debug)]
+pub(crate) enum Shown<'a> {
+    /// That is all.
+    Who(Who),
+    /// A JWT: who it speaks for takes the check of a signature.
+    Jwt(&'a str),
 }
 
 impl Access {
@@ -124,64 +140,124 @@ impl Access {
             tokens: settings.auth.clone(),
             jwks: settings.auth_jwks.clone(),
             hs256: settings.auth_hs256.clone(),
-            expected,
         };
-        let rules =
-            if settings.has_auth() { Some(ArcSwap::from_pointee(files.read()?)) } else { None };
-        Ok(Self { files, rules })
+        let mut rules = Rules::default();
+        if let Some(error) = files.read(&mut rules).into_iter().next() {
+            return Err(error);
+        }
+        let rules = settings.has_auth().then(|| ArcSwap::from_pointee(rules));
+        Ok(Self { files, expected, rules, refusals: Refusals::default() })
     }
 
-    /// Reads the files again.
-    ///
-    /// # Errors
-    /// [`ServeError::Access`]; the old state stays.
-    pub fn reload(&self) -> Result<(), ServeError> {
-        if let Some(rules) = &self.rules {
-            rules.store(Arc::new(self.files.read()?));
-        }
-        Ok(())
+    /// Reads each file again; one that cannot be used leaves what stood in it in force, and holds
+    /// back no other. Gives what went wrong.
+    pub fn reload(&self) -> Vec<ServeError> {
+        let Some(rules) = &self.rules else { return Vec::new() };
+        let mut new = Rules::clone(&rules.load());
+        let errors = self.files.read(&mut new);
+        rules.store(Arc::new(new));
+        errors
     }
 
     /// Lists the files that it is read from.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
-        let Files { tokens, jwks, hs256, .. } = &self.files;
+        let Files { tokens, jwks, hs256 } = &self.files;
         [tokens, jwks, hs256].into_iter().filter_map(|file| file.as_deref())
     }
 
-    /// Finds out who a request comes from.
-    pub fn who(&self, headers: &HeaderMap, clock: &dyn Clock) -> Who {
-        let Some(rules) = &self.rules else { return Who::Anybody };
-        let Some(token) = bearer(headers) else { return Who::Nobody };
+    /// Finds out who a request comes from, as far as that costs next to nothing.
+    pub fn shown<'a>(&self, headers: &'a HeaderMap, clock: &dyn Clock) -> Shown<'a> {
+        let Some(rules) = &self.rules else { return Shown::Who(Who::Anybody) };
+        let Some(token) = bearer(headers) else { return Shown::Who(Who::Nobody) };
         let rules = rules.load();
-        let caller = rules.tokens.find(token, clock.wall());
-        let caller = caller.or_else(|| rules.jwt.find(token).map(Arc::new));
-        caller.map_or(Who::Nobody, Who::Known)
+        let why = match rules.tokens.find(token, clock.wall()) {
+            Ok(caller) => return Shown::Who(Who::Known(caller)),
+            Err(Missing::Unknown) if rules.has_keys() => return Shown::Jwt(token),
+            Err(Missing::Unknown) => "it is not in the file of tokens".to_owned(),
+            Err(Missing::Expired(name)) => format!("{name:?} has expired"),
+        };
+        self.refusals.note(&why, clock);
+        Shown::Who(Who::Nobody)
+    }
+
+    /// Finds out who a JWT speaks for.
+    pub fn prove(&self, token: &str, clock: &dyn Clock) -> Who {
+        let Some(rules) = &self.rules else { return Who::Anybody };
+        let rules = rules.load();
+        let keys = rules.set.iter().chain(rules.secret.iter());
+        match jwt::find(token, keys, &self.expected, clock.wall()) {
+            Ok(caller) => Who::Known(Arc::new(caller)),
+            Err(why) => {
+                self.refusals.note(&why, clock);
+                Who::Nobody
+            }
+        }
+    }
+}
+
+impl Rules {
+    fn has_keys(&self) -> bool {
+        !self.set.is_empty() || !self.secret.is_empty()
     }
 }
 
 impl Files {
-    fn read(&self) -> Result<Rules, ServeError> {
-        let failed =
-            |path: &Path, why: &str| ServeError::Access(format!("{}: {why}", path.display()));
-        let text =
-            |path: &Path| std::fs::read(path).map_err(|error| failed(path, &error.to_string()));
-        let utf8 = |path: &Path| {
-            String::from_utf8(text(path)?).map_err(|_| failed(path, "it is not UTF-8"))
-        };
-        let tokens = match &self.tokens {
-            Some(path) => Tokens::parse(&utf8(path)?).map_err(|why| failed(path, &why))?,
-            None => Tokens::default(),
-        };
-        let mut jwt = Verifier::new(self.expected.clone());
+    /// Reads each file into its place; gives why those that cannot be used cannot.
+    fn read(&self, rules: &mut Rules) -> Vec<ServeError> {
+        let mut errors = Vec::new();
+        if let Some(path) = &self.tokens {
+            let read = utf8(path).and_then(|text| Tokens::parse(&text));
+            place(path, read, &mut rules.tokens, &mut errors);
+        }
         if let Some(path) = &self.jwks {
-            jwt.add_set(&utf8(path)?).map_err(|why| failed(path, &why))?;
+            let read = utf8(path).and_then(|text| keys::of_set(&text));
+            place(path, read, &mut rules.set, &mut errors);
         }
         if let Some(path) = &self.hs256 {
-            let secret = text(path)?;
-            let secret = secret.strip_suffix(b"\n").unwrap_or(&secret);
-            jwt.add_secret(secret).map_err(|why| failed(path, &why))?;
+            let read = bytes(path).and_then(|secret| {
+                let secret = secret.strip_suffix(b"\n").unwrap_or(&secret);
+                Ok(vec![keys::of_secret(None, secret)?])
+            });
+            place(path, read, &mut rules.secret, &mut errors);
         }
-        Ok(Rules { tokens, jwt })
+        errors
+    }
+}
+
+fn place<T>(path: &Path, read: Result<T, String>, into: &mut Arc<T>, errors: &mut Vec<ServeError>) {
+    match read {
+        Ok(read) => *into = Arc::new(read),
+        Err(why) => errors.push(ServeError::Access(format!("{}: {why}", path.display()))),
+    }
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| error.to_string())
+}
+
+fn utf8(path: &Path) -> Result<String, String> {
+    String::from_utf8(bytes(path)?).map_err(|_| "it is not UTF-8".to_owned())
+}
+
+/// Says why tokens are not accepted: a line a second at most, and never a token.
+#[derive(Debug, Default)]
+struct Refusals {
+    /// The last second that had a line.
+    second: AtomicU64,
+    /// Those since then that had none.
+    left_out: AtomicU64,
+}
+
+impl Refusals {
+    fn note(&self, why: &str, clock: &dyn Clock) {
+        // The first second is one, not the zero that this begins with.
+        let second = clock.monotonic().as_secs() + 1;
+        if self.second.swap(second, Ordering::Relaxed) == second {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let left_out = self.left_out.swap(0, Ordering::Relaxed);
+        tracing::warn!(why, left_out, "a bearer token was not accepted");
     }
 }
 
@@ -196,8 +272,17 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use highwater_disk::real::SystemClock;
+    use highwater_disk::sim::SimClock;
+
+    fn is_known(access: &Access, token: &str) -> bool {
+        let headers = headers(&[&format!("Bearer {token}")]);
+        let shown = access.shown(&headers, &SystemClock::new());
+        matches!(shown, Shown::Who(Who::Known(_)))
+    }
 
     fn headers(values: &[&str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -230,23 +315,77 @@ mod tests {
         write("first");
         let settings = Settings { auth: Some(path.clone()), ..Settings::default() };
         let access = Access::load(&settings).unwrap();
-        let is_known = |token: &str| {
-            let who = access.who(&headers(&[&format!("Bearer {token}")]), &SystemClock::new());
-            matches!(who, Who::Known(_))
-        };
+        let is_known = |token: &str| is_known(&access, token);
         assert!(is_known("first") && !is_known("second"));
         write("second");
-        access.reload().unwrap();
+        assert!(access.reload().is_empty());
         assert!(is_known("second") && !is_known("first"), "a token that was taken out is out");
         std::fs::write(&path, "nonsense").unwrap();
-        assert!(access.reload().unwrap_err().to_string().contains("tokens.toml"));
+        assert!(access.reload()[0].to_string().contains("tokens.toml"));
         assert!(is_known("second"));
+    }
+
+    #[test]
+    fn a_file_that_is_broken_does_not_hold_back_what_another_takes_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let write = |token: &str| {
+            let hash = tokens::token_hash(token);
+            let text = format!("[[token]]\nname='a'\nsha256='{hash}'\nscopes=['read']\n");
+            std::fs::write(at("tokens.toml"), text).unwrap();
+        };
+        write("stolen");
+        let key = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY";
+        let set = format!("{{\"keys\":[{{\"kty\":\"oct\",\"k\":\"{key}\"}}]}}");
+        std::fs::write(at("jwks.json"), set).unwrap();
+        let settings = Settings {
+            auth: Some(at("tokens.toml")),
+            auth_jwks: Some(at("jwks.json")),
+            ..Settings::default()
+        };
+        let access = Access::load(&settings).unwrap();
+        assert!(is_known(&access, "stolen"));
+        write("another");
+        std::fs::write(at("jwks.json"), "{").unwrap();
+        let errors = access.reload();
+        assert!(errors.len() == 1 && errors[0].to_string().contains("jwks.json"), "{errors:?}");
+        assert!(!is_known(&access, "stolen") && is_known(&access, "another"));
+        let has_keys = access.rules.as_ref().unwrap().load().has_keys();
+        assert!(has_keys, "those of the broken file stay");
+    }
+
+    #[test]
+    fn a_file_with_a_secret_that_can_be_guessed_does_not_start_a_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jwks.json");
+        std::fs::write(&path, "{\"keys\":[{\"kty\":\"oct\",\"k\":\"\"}]}").unwrap();
+        let settings = Settings { auth_jwks: Some(path.clone()), ..Settings::default() };
+        let refused = Access::load(&settings).unwrap_err().to_string();
+        assert!(refused.contains("jwks.json") && refused.contains("32 bytes"), "{refused}");
+        std::fs::write(&path, "short\n").unwrap();
+        let settings = Settings { auth_hs256: Some(path), ..Settings::default() };
+        assert!(Access::load(&settings).is_err());
+    }
+
+    #[test]
+    fn why_tokens_are_refused_is_said_once_a_second() {
+        let (refusals, clock) = (Refusals::default(), SimClock::new());
+        let left_out = || refusals.left_out.load(Ordering::Relaxed);
+        for expected in [0, 1, 2] {
+            refusals.note("it is one", &clock);
+            assert_eq!(left_out(), expected);
+        }
+        clock.advance(Duration::from_secs(1));
+        refusals.note("it is one", &clock);
+        assert_eq!(left_out(), 0, "the line has said how many");
     }
 
     #[test]
     fn without_files_everybody_may() {
         let access = Access::load(&Settings::default()).unwrap();
-        let who = access.who(&HeaderMap::new(), &SystemClock::new());
+        let headers = HeaderMap::new();
+        let shown = access.shown(&headers, &SystemClock::new());
+        let Shown::Who(who) = shown else { panic!("it is no JWT") };
         assert_eq!(who.may(Action::Admin, "x"), Ok(()));
         assert_eq!(Who::Nobody.may(Action::Read, "x"), Err(Refusal::Unknown));
     }

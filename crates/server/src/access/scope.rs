@@ -3,8 +3,9 @@
 //! A scope is `ACTIONS` or `ACTIONS:PATTERN`. Actions are `read`, `append`, `create`, `delete` and
 //! `admin` (all of them, and what only admins may), joined by `+`. In a pattern `*` is any text
 //! within one segment and `**` any number of segments, as in those of subscriptions; without a
-//! pattern a scope is for every stream. Control paths (`__ds/..`) match only patterns that spell
-//! their first segment out.
+//! pattern a scope is for every stream. Control paths (`__ds/..`, of which `__ds/metrics` stands for
+//! the metrics) match only patterns that spell their first segment out, but for `admin` without a
+//! pattern.
 
 use std::fmt;
 
@@ -84,8 +85,8 @@ impl Scope {
         let segments: Vec<&str> = path.split('/').collect();
         let is_control = segments.first() == Some(&crate::http::route::CONTROL);
         let spells_it_out = self.pattern.first() == segments.first().copied();
-        let is_admin = self.actions.contains(&Action::Admin);
-        if is_control && !spells_it_out && !is_admin {
+        let is_for_all = self.actions.contains(&Action::Admin) && self.pattern.is_everything();
+        if is_control && !spells_it_out && !is_for_all {
             return false;
         }
         self.pattern.covers(&segments)
@@ -138,7 +139,20 @@ mod tests {
         assert!(!allows("read", Action::Read, "__ds/subscriptions/s"));
         assert!(!allows("read:*/subscriptions/s", Action::Read, "__ds/subscriptions/s"));
         assert!(allows("read:__ds/subscriptions/*", Action::Read, "__ds/subscriptions/s"));
-        assert!(allows("admin", Action::Create, "__ds/subscriptions/s"));
+        for (scope, path, is_allowed) in [
+            ("admin", "__ds/subscriptions/s", true),
+            ("admin:**", "__ds/metrics", true),
+            ("admin:__ds/metrics", "__ds/metrics", true),
+            ("admin:__ds/metrics", "metrics", false),
+            ("admin:metrics", "__ds/metrics", false),
+            ("admin:*/subscriptions/s", "__ds/subscriptions/s", false),
+            ("admin:**/s", "__ds/subscriptions/s", false),
+            ("admin:*/**", "__ds/subscriptions/s", false),
+            ("admin:__ds/**", "__ds/subscriptions/s", true),
+            ("admin:__ds/**", "s", false),
+        ] {
+            assert_eq!(allows(scope, Action::Admin, path), is_allowed, "{scope} {path}");
+        }
     }
 
     #[test]

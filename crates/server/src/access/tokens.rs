@@ -50,6 +50,15 @@ struct Entry {
     expires: Option<toml::value::Datetime>,
 }
 
+/// Why a token speaks for nobody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// It is none of the file's.
+    Unknown,
+    /// The one of this name was valid once.
+    Expired(String),
+}
+
 impl Tokens {
     /// Reads a file's text.
     ///
@@ -86,14 +95,20 @@ impl Tokens {
     }
 
     /// Finds out whose token it is, at a moment of the wall clock.
-    pub fn find(&self, token: &str, now: Duration) -> Option<Arc<Caller>> {
+    ///
+    /// # Errors
+    /// Why it is nobody's.
+    pub fn find(&self, token: &str, now: Duration) -> Result<Arc<Caller>, Missing> {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         // The map is keyed at random and compares hashes, which a guess does not steer; the one
         // that is found is compared again in constant time.
-        let (stored, token) = self.by_hash.get_key_value(&hash)?;
-        let is_same = bool::from(stored.ct_eq(&hash));
-        let is_valid = token.expires.is_none_or(|expires| now < expires);
-        (is_same && is_valid).then(|| Arc::clone(&token.caller))
+        let found = self.by_hash.get_key_value(&hash);
+        let (_, token) =
+            found.filter(|(stored, _)| bool::from(stored.ct_eq(&hash))).ok_or(Missing::Unknown)?;
+        if token.expires.is_some_and(|expires| expires <= now) {
+            return Err(Missing::Expired(token.caller.name.clone()));
+        }
+        Ok(Arc::clone(&token.caller))
     }
 }
 
@@ -135,9 +150,9 @@ mod tests {
         let caller = at(1_893_455_999).unwrap();
         assert_eq!(caller.name, "a");
         assert!(caller.may(Action::Read, "x") && !caller.may(Action::Read, "y"));
-        assert!(at(1_893_456_000).is_none());
-        assert!(tokens.find("Secret", Duration::ZERO).is_none());
-        assert!(tokens.find(&token_hash("secret"), Duration::ZERO).is_none());
+        assert_eq!(at(1_893_456_000), Err(Missing::Expired("a".to_owned())));
+        assert_eq!(tokens.find("Secret", Duration::ZERO), Err(Missing::Unknown));
+        assert_eq!(tokens.find(&token_hash("secret"), Duration::ZERO), Err(Missing::Unknown));
     }
 
     #[test]

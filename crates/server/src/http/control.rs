@@ -76,7 +76,7 @@ impl Asked<'_> {
                 cold::taken(deleting.await)??;
                 Ok(nothing())
             }
-            _ => Err(Failure::Method { allow: "GET, HEAD, PUT, DELETE, OPTIONS" }),
+            _ => Err(Failure::Method { allow: route::ON_SUBSCRIPTION }),
         }
     }
 
@@ -150,7 +150,8 @@ impl Asked<'_> {
     }
 
     fn only(&self, method: &Method) -> Result<(), Failure> {
-        let allow = if *method == Method::POST { "POST, OPTIONS" } else { "DELETE, OPTIONS" };
+        let is_post = *method == Method::POST;
+        let allow = if is_post { route::ONLY_POST } else { route::ONLY_DELETE };
         if self.parts.method == *method { Ok(()) } else { Err(Failure::Method { allow }) }
     }
 
@@ -158,9 +159,15 @@ impl Asked<'_> {
     pub(super) fn only_get(&self) -> Result<(), Failure> {
         match self.parts.method {
             Method::GET | Method::HEAD => Ok(()),
-            _ => Err(Failure::Method { allow: "GET, HEAD, OPTIONS" }),
+            _ => Err(Failure::Method { allow: route::ONLY_GET }),
         }
     }
+}
+
+/// Whether a request there brings the token of a wake, which is none of a caller's.
+pub(super) fn has_its_own_token(segments: &[String]) -> bool {
+    let path: Vec<&str> = segments.iter().map(String::as_str).collect();
+    matches!(path.as_slice(), ["subscriptions", _, "callback" | "ack" | "release"])
 }
 
 fn nothing() -> Response<Reply> {

@@ -3,12 +3,9 @@
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 
-use super::names;
 use super::reply::Reply;
+use super::{Answer, names};
 use crate::settings::Settings;
-
-/// What can be done to a stream, as `Allow` has it.
-pub(crate) const METHODS: &str = "GET, HEAD, POST, PUT, DELETE, OPTIONS";
 
 /// Origins that may call.
 #[derive(Debug)]
@@ -52,15 +49,15 @@ impl Cors {
 }
 
 /// Answers OPTIONS, asked by a page or by anybody.
-pub(crate) fn options() -> Response<Reply> {
+pub(crate) fn options(methods: &'static str) -> Answer {
     let mut response = Response::new(Reply::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
-    headers.insert(header::ALLOW, names::STREAM_METHODS);
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, names::STREAM_METHODS);
+    headers.insert(header::ALLOW, HeaderValue::from_static(methods));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, names::ALLOWED_HEADERS);
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
-    response
+    Ok(response)
 }
 
 #[cfg(test)]

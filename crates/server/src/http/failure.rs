@@ -49,6 +49,8 @@ pub(crate) enum Failure {
     },
     /// Nothing is there.
     NoSuchPath,
+    /// The server has a bug.
+    Panicked,
 }
 
 impl From<Problem> for Failure {
@@ -149,6 +151,7 @@ impl Failure {
             Self::Busy | Self::Opening => StatusCode::SERVICE_UNAVAILABLE,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::NoSuchPath => StatusCode::NOT_FOUND,
+            Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -173,6 +176,7 @@ impl Failure {
             Self::Opening => "OPENING",
             Self::Method { .. } => "METHOD_NOT_ALLOWED",
             Self::NoSuchPath => "NO_SUCH_PATH",
+            Self::Panicked => "PANICKED",
         }
     }
 
@@ -193,6 +197,7 @@ impl Failure {
             Self::Opening => "the server is being started".to_owned(),
             Self::Method { allow } => format!("only {allow} are possible here"),
             Self::NoSuchPath => "there is nothing at this path".to_owned(),
+            Self::Panicked => "the server has a bug, and may have done it or not".to_owned(),
         }
     }
 
@@ -209,6 +214,7 @@ impl Failure {
             Self::BodyTooSlow | Self::BodyBroken => "Send the request again.",
             Self::Encoded => "Send the body as it is.",
             Self::Method { .. } => "Use one of these methods.",
+            Self::Panicked => "Tell who runs the server: its log has the place.",
             Self::NoSuchPath => "Streams are below the stream root, /v1/stream/ by default.",
         }
     }

@@ -15,10 +15,13 @@ pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(header::ACCEPT_ENCODING).iter();
     let mut codings = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
     codings.any(|coding| {
-        let (name, quality) = coding.split_once(';').unwrap_or((coding, ""));
-        let quality = quality.trim().strip_prefix("q=").unwrap_or("1");
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, "q=1"));
+        let (letter, quality) = weight.split_once('=').unwrap_or_default();
         let is_gzip = name.trim().eq_ignore_ascii_case("gzip");
-        is_gzip && quality.parse::<f32>().is_ok_and(|quality| quality > 0.0)
+        let is_weight = letter.trim().eq_ignore_ascii_case("q");
+        // What cannot be read is no consent.
+        let quality = quality.trim().parse::<f32>().unwrap_or(0.0);
+        is_gzip && is_weight && quality > 0.0
     })
 }
 
@@ -71,7 +74,12 @@ mod tests {
             is_accepted(&HeaderMap::from_iter([(header::ACCEPT_ENCODING, value.parse().unwrap())]))
         };
         assert!(accepted("gzip") && accepted("br, GZIP;q=0.5") && accepted("deflate,gzip"));
+        assert!(accepted("gzip;Q=1") && accepted("gzip ; q=0.001"));
         assert!(!accepted("br") && !accepted("gzip;q=0") && !accepted("*") && !accepted(""));
+        for refused in ["gzip;Q=0", "gzip; Q=0.0", "GZIP;q=0.000", "gzip;q=", "gzip;q", "gzip;x=1"]
+        {
+            assert!(!accepted(refused), "{refused}");
+        }
     }
 
     #[test]

@@ -24,8 +24,12 @@ pub(crate) mod write;
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
 
 use highwater_streams::path::{StreamPath, Target};
 use highwater_streams::service::Reader;
@@ -36,8 +40,8 @@ use tokio::time::Instant;
 
 use self::failure::Failure;
 use self::reply::Reply;
-use crate::access::Who;
 use crate::access::scope::Action;
+use crate::access::{Shown, Who};
 use crate::app::App;
 use crate::metrics::{Limit, Operation};
 use crate::net::live::{Framing, Handed, Then};
@@ -98,7 +102,14 @@ impl Connection {
         let span = trace::begin(&parts, &self.app.mount, &self.app.settings.stream_root);
         let has_body = !body.is_end_stream();
         let mut operation = Operation::Other;
-        let answer = self.dispatch(&parts, body, &mut operation).await;
+        let answer = {
+            let mut dispatch = pin!(self.dispatch(&parts, body, &mut operation));
+            unless_it_panics(dispatch.as_mut()).await
+        };
+        let answer = answer.unwrap_or_else(|| {
+            self.app.metrics.request_panics.inc();
+            Err(Failure::Panicked)
+        });
         let mut response = answer.unwrap_or_else(|failure| {
             let id = self.request_id(&parts, request_number);
             self.log_failure(&parts, &failure, &id);
@@ -123,7 +134,7 @@ impl Connection {
             method = %parts.method,
             path = parts.uri.path(),
             status = response.status().as_u16(),
-            took_us = took.as_micros(),
+            took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             "answered"
         );
         if parts.version == Version::HTTP_2 {
@@ -168,17 +179,18 @@ impl Connection {
 
     async fn dispatch(&self, parts: &Parts, body: Incoming, operation: &mut Operation) -> Answer {
         let app = &*self.app;
+        let target = app.mount.resolve(parts.uri.path());
         if parts.method == Method::OPTIONS {
-            return Ok(cors::options());
+            return cors::options(route::methods(&target?)?);
         }
-        let target = app.mount.resolve(parts.uri.path())?;
-        let who = app.access.who(&parts.headers, &*app.clock);
+        // Whoever looks after the server is never told to wait.
+        let is_probe = matches!(&target, Ok(Target::Elsewhere(path)) if operate::is_probe(path));
+        let who = if is_probe { Who::Nobody } else { self.who(parts, target.as_ref().ok())? };
         let asked = Asked { app, peer: self.peer, parts, who };
-        if let Target::Elsewhere(segments) = &target {
-            return asked.operate(segments);
+        if !is_probe {
+            asked.check_rate()?;
         }
-        asked.check_rate()?;
-        match target {
+        match target? {
             Target::Stream(path) => {
                 *operation = Operation::of(&parts.method);
                 asked.stream(&path, body, operation).await
@@ -189,8 +201,32 @@ impl Connection {
                 response.body_mut().hold(|bytes| app.streams.hold(bytes, Reader::Client))?;
                 Ok(response)
             }
-            Target::Root | Target::Elsewhere(_) => Err(Failure::NoSuchPath),
+            Target::Elsewhere(segments) => asked.operate(&segments),
+            Target::Root => Err(Failure::NoSuchPath),
         }
+    }
+
+    /// Finds out who a request comes from. Signatures cost, so an address that has brought too many
+    /// that were not right has to wait before another is looked at.
+    fn who(&self, parts: &Parts, target: Option<&Target>) -> Result<Who, Failure> {
+        let app = &*self.app;
+        if let Some(Target::Control(segments)) = target
+            && control::has_its_own_token(segments)
+        {
+            return Ok(Who::Nobody);
+        }
+        let token = match app.access.shown(&parts.headers, &*app.clock) {
+            Shown::Who(who) => return Ok(who),
+            Shown::Jwt(token) => token,
+        };
+        let Some(limiter) = &app.limiter else { return Ok(app.access.prove(token, &*app.clock)) };
+        let client = app.origins.client(self.peer, &parts.headers);
+        limiter.check_unproven(client).map_err(|after| too_often(app, after))?;
+        let who = app.access.prove(token, &*app.clock);
+        if matches!(who, Who::Nobody) {
+            limiter.count_unproven(client);
+        }
+        Ok(who)
     }
 
     /// Gives the id that the client brought, or one of this server's.
@@ -241,7 +277,7 @@ impl Asked<'_> {
             Method::POST => Action::Append,
             Method::PUT => Action::Create,
             Method::DELETE => Action::Delete,
-            _ => return Err(Failure::Method { allow: cors::METHODS }),
+            _ => return Err(Failure::Method { allow: route::ON_STREAM }),
         };
         self.who.may(action, path.as_str())?;
         if action == Action::Read {
@@ -274,9 +310,41 @@ impl Asked<'_> {
                 limiter.take_address(self.app.origins.client(self.peer, &self.parts.headers))
             }
         };
-        taken.map_err(|after| {
-            self.app.metrics.hit(Limit::Rate);
-            Failure::TooOften { after }
-        })
+        taken.map_err(|after| too_often(self.app, after))
+    }
+}
+
+fn too_often(app: &App, after: Duration) -> Failure {
+    app.metrics.hit(Limit::Rate);
+    Failure::TooOften { after }
+}
+
+/// Gives what comes of a request; nothing when it panics: its connection and all others go on.
+fn unless_it_panics<F: Future>(
+    mut request: Pin<&mut F>,
+) -> impl Future<Output = Option<F::Output>> {
+    std::future::poll_fn(move |context| {
+        let poll = AssertUnwindSafe(|| request.as_mut().poll(context));
+        catch_unwind(poll).map_or(Poll::Ready(None), |polled| polled.map(Some))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_panics_has_an_end_that_can_be_answered() {
+        let mut sound = pin!(async {
+            tokio::task::yield_now().await;
+            7
+        });
+        assert_eq!(unless_it_panics(sound.as_mut()).await, Some(7));
+        let mut broken = pin!(async {
+            tokio::task::yield_now().await;
+            panic!("a request that is broken on purpose");
+        });
+        assert_eq!(unless_it_panics(broken.as_mut()).await, None);
+        assert_eq!(Failure::Panicked.into_response("id").status().as_u16(), 500);
     }
 }

@@ -75,6 +75,3 @@ pub(crate) const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
      producer-received-seq, etag, location, retry-after, www-authenticate, x-request-id, \
      content-type, content-encoding, date",
 );
-/// What can be done to a stream.
-pub(crate) const STREAM_METHODS: HeaderValue =
-    HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, OPTIONS");

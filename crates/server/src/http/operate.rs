@@ -9,6 +9,14 @@ use super::reply::Reply;
 use super::{Answer, Asked, names};
 use crate::access::scope::Action;
 
+/// What a scope calls the metrics: no stream has such a name.
+const METRICS: &str = "__ds/metrics";
+
+/// Whether a path is looked at by those who see to it that a server runs.
+pub(super) fn is_probe(segments: &[String]) -> bool {
+    matches!(segments, [only] if only == "healthz" || only == "readyz")
+}
+
 impl Asked<'_> {
     /// Answers a request outside of the streams.
     pub(super) fn operate(&self, segments: &[String]) -> Answer {
@@ -27,7 +35,7 @@ impl Asked<'_> {
             }
             ["metrics"] => {
                 self.only_get()?;
-                self.who.may(Action::Admin, "metrics")?;
+                self.who.may(Action::Admin, METRICS)?;
                 let text =
                     self.app.streams.hold(self.app.metrics.text().into(), Reader::Operator)?;
                 let mut response = plain(StatusCode::OK, text);

@@ -177,7 +177,7 @@ impl Asked<'_> {
     }
 
     fn cache_value(&self) -> HeaderValue {
-        match self.app.settings.cache {
+        match self.app.settings.cache_policy() {
             CachePolicy::Public => names::PUBLIC_MINUTE,
             CachePolicy::Private => names::PRIVATE_MINUTE,
         }

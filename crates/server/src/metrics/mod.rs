@@ -137,6 +137,8 @@ pub(crate) struct Metrics {
     pub bytes_in: Counter,
     /// Bytes of content sent, live events not counted.
     pub bytes_out: Counter,
+    /// Requests that ended in a panic.
+    pub request_panics: Counter,
     /// Webhooks that were answered with success.
     pub webhooks_done: Counter,
     /// Webhooks that were not.
@@ -166,6 +168,7 @@ impl Metrics {
             subscribers: Gauge::default(),
             bytes_in: Counter::default(),
             bytes_out: Counter::default(),
+            request_panics: Counter::default(),
             webhooks_done: Counter::default(),
             webhooks_failed: Counter::default(),
             registry: Registry::default(),
@@ -200,6 +203,7 @@ impl Metrics {
             ("connections_accepted", "Connections accepted", &self.accepted),
             ("content_in_bytes", "Bytes of content taken in", &self.bytes_in),
             ("content_out_bytes", "Bytes of content sent to readers", &self.bytes_out),
+            ("request_panics", "Requests that ended in a panic", &self.request_panics),
             ("webhooks_delivered", "Webhooks answered with success", &self.webhooks_done),
             ("webhooks_failed", "Webhooks not answered with success", &self.webhooks_failed),
         ];

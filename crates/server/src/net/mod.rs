@@ -36,6 +36,7 @@ use self::watch::{Patience, Watch};
 use crate::app::App;
 use crate::http::Connection;
 use crate::metrics::{Counted, Limit};
+use crate::rate::Networks;
 
 /// How long to wait when the system has no room for a connection.
 const BREATHER: Duration = Duration::from_millis(100);
@@ -70,8 +71,10 @@ impl Door {
             patience,
             rounds: Arc::default(),
             slots: Arc::new(Semaphore::new(slots)),
-            per_address: (most > 0)
-                .then(|| Arc::new(PerAddress { most, counts: Mutex::default() })),
+            per_address: (most > 0).then(|| {
+                let networks = Networks::new(settings);
+                Arc::new(PerAddress { most, networks, counts: Mutex::default() })
+            }),
             app,
         }
     }
@@ -203,6 +206,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 #[derive(Debug)]
 struct PerAddress {
     most: usize,
+    networks: Networks,
     counts: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -214,6 +218,7 @@ struct Held {
 
 impl PerAddress {
     fn take(self: &Arc<Self>, address: IpAddr) -> Option<Held> {
+        let address = self.networks.of(address);
         let mut counts = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let count = counts.entry(address).or_insert(0);
         if *count >= self.most {

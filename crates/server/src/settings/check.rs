@@ -3,7 +3,7 @@
 use highwater_log::options::{Durability, Options};
 use highwater_streams::subscriptions::url_policy::UrlPolicy;
 
-use super::{Settings, Size, Span};
+use super::{CachePolicy, Settings, Size, Span, text};
 
 /// How the names of streams begin that the server keeps for itself: keys, and subscriptions, which
 /// have to be acknowledged also when clients have filled all that they may.
@@ -52,6 +52,7 @@ impl Settings {
         self.check_access()?;
         self.check_tls()?;
         self.check_limits()?;
+        self.check_texts()?;
         if self.cold_tier.is_some() {
             let text = if self.durability.0 == Durability::Memory {
                 "durability=memory and a cold tier do not go together: what was acknowledged in \
@@ -61,19 +62,19 @@ impl Settings {
             };
             return refuse(text);
         }
-        if !self.stream_root.starts_with('/') || self.stream_root.contains(['?', '#', '%']) {
-            return refuse("stream-root: a path that begins with / and needs no escapes");
-        }
-        #[cfg(feature = "otlp")]
-        if self.otlp_endpoint.as_ref().is_some_and(|url| !url.starts_with("http://")) {
-            return refuse("otlp-endpoint: a URL that begins with http://; TLS is a collector's");
-        }
         self.log_options().check().map_err(|error| SettingsError::Refused(error.to_string()))
     }
 
     /// Whether requests have to say who they come from.
     pub fn has_auth(&self) -> bool {
         self.auth.is_some() || self.auth_jwks.is_some() || self.auth_hs256.is_some()
+    }
+
+    /// Who may keep what is read. Where not everybody may read, shared caches would give it to
+    /// those who may not (RFC 9111, section 3.5), unless somebody wants just that.
+    pub fn cache_policy(&self) -> CachePolicy {
+        let unsaid = if self.has_auth() { CachePolicy::Private } else { CachePolicy::Public };
+        self.cache.unwrap_or(unsaid)
     }
 
     /// Whether TLS is served.
@@ -112,6 +113,33 @@ impl Settings {
             max_image_bytes: self.max_image_bytes.0,
             ..Options::default()
         }
+    }
+
+    /// What ends up in URLs and headers.
+    fn check_texts(&self) -> Result<(), SettingsError> {
+        if !text::is_plain_path(&self.stream_root) {
+            return refuse("stream-root: a path that begins with / and needs no escapes");
+        }
+        if self.public_url.as_ref().is_some_and(|url| !text::is_base_url(url)) {
+            return refuse(
+                "public-url: http:// or https://, a host, and perhaps a port and a path, as in \
+                 https://streams.example.org",
+            );
+        }
+        let is_known = |origin: &String| origin == "*" || text::is_origin(origin);
+        if let Some(odd) = self.cors_origins.iter().find(|origin| !is_known(origin)) {
+            return refuse(&format!(
+                "cors-origins: {odd:?} is neither * nor an origin as browsers send it, as in \
+                 https://app.example.org"
+            ));
+        }
+        #[cfg(feature = "otlp")]
+        if let Some(url) = &self.otlp_endpoint
+            && !(url.starts_with("http://") && text::is_base_url(url))
+        {
+            return refuse("otlp-endpoint: a URL that begins with http://; TLS is a collector's");
+        }
+        Ok(())
     }
 
     fn check_access(&self) -> Result<(), SettingsError> {
@@ -175,6 +203,9 @@ impl Settings {
         if self.rate_limit.0 > 0 && self.rate_burst.0 == 0 {
             return refuse("rate-burst: at least 1 where there is a rate-limit");
         }
+        if !(1..=128).contains(&self.rate_ipv6_prefix) {
+            return refuse("rate-ipv6-prefix: 1 to 128");
+        }
         Ok(())
     }
 }
@@ -227,6 +258,38 @@ mod tests {
         assert!(refused(&[("auth-issuer", "x")]).contains("auth-jwks"));
         assert!(refused(&[("idle-timeout", "0s")]).contains("idle-timeout"));
         assert!(refused(&[("max-wal-bytes", "1MiB")]).contains("max_wal_bytes"));
+    }
+
+    #[test]
+    fn text_that_cannot_stand_in_a_url_or_header_is_refused_at_the_start() {
+        for (name, texts) in [
+            ("public-url", &["https://x.org\n", "javascript:alert(1)", "https://x/a#b"][..]),
+            ("stream-root", &["v1", "/a b", "/a\n", "/a//b", "/%61"]),
+            ("cors-origins", &["a.org", "https://a.org/", "https://a.org,null"]),
+        ] {
+            for text in texts {
+                assert!(refused(&[(name, text)]).contains(name), "{name}={text:?}");
+            }
+        }
+        assert_eq!(refused(&[("public-url", "https://x.org/base/"), ("stream-root", "/s")]), "");
+        assert_eq!(refused(&[("cors-origins", "https://a.org,http://localhost:3000")]), "");
+    }
+
+    #[test]
+    fn shared_caches_keep_what_is_read_only_where_everybody_may_read_it_or_that_is_wanted() {
+        let policy = |changes: &[(&str, &str)]| {
+            let mut settings = Settings::default();
+            for (name, text) in changes {
+                key(name).unwrap().set(&mut settings, text).unwrap();
+            }
+            settings.cache_policy()
+        };
+        assert_eq!(policy(&[]), CachePolicy::Public);
+        for access in ["auth", "auth-jwks", "auth-hs256"] {
+            assert_eq!(policy(&[(access, "file")]), CachePolicy::Private);
+            assert_eq!(policy(&[(access, "file"), ("cache", "public")]), CachePolicy::Public);
+        }
+        assert_eq!(policy(&[("cache", "private")]), CachePolicy::Private);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Settings of the server: one list, from which the struct, the configuration file's keys, the
 //! environment's names and the flags are made.
 //!
-//! `value` reads and writes single values, `check` says which combinations cannot be meant. Reading
+//! `value` reads and writes single values, `check` says which combinations cannot be meant, and
+//! `text` what cannot stand in a URL. Reading
 //! files, the environment and flags is the program's business: it calls [`Key::set`] in rising
 //! order of precedence.
 
 mod check;
+mod text;
 mod value;
 
 pub use check::SettingsError;
@@ -224,10 +226,12 @@ settings! {
         rate_limit("rate-limit", "N"): Rate = Rate(0);
         /// Requests that may come at once before the rate counts.
         rate_burst("rate-burst", "N"): Rate = Rate(200);
+        /// Leading bits of IPv6 addresses that count as one, for the rate and for connections.
+        rate_ipv6_prefix("rate-ipv6-prefix", "BITS"): u16 = 64;
     }
     "Connections" {
-        /// Connections at once; more wait to be accepted. Fewer where the system allows too few open
-        /// files: the log has its own first.
+        /// Connections at once; more wait to be accepted. There are fewer where the system allows
+        /// too few open files: the log has its own first.
         max_connections("max-connections", "N"): Amount = Amount(20_000);
         /// Connections at once from one address; more are closed. 0 is no limit.
         max_connections_per_address("max-connections-per-address", "N"): Amount = Amount(0);
@@ -264,8 +268,9 @@ settings! {
         sse_lifetime("sse-lifetime", "TIME"): Span = Span::seconds(60);
         /// Silence after which an SSE connection gets a comment, so that proxies keep it.
         sse_keep_alive("sse-keep-alive", "TIME"): Span = Span::seconds(15);
-        /// Whether shared caches may keep what is read: public or private.
-        cache("cache", "public|private"): CachePolicy = CachePolicy::Public;
+        /// Whether shared caches may keep what is read: public or private. Where it is not set,
+        /// private with access control, and public without.
+        cache("cache", "public|private"): Option<CachePolicy> = None;
         /// Answers from so many bytes on are compressed for clients that accept it. 0 is never.
         gzip_from_bytes("gzip-from-bytes", "SIZE"): Size = Size(0);
     }

@@ -15,6 +15,8 @@ use jiff::SignedDuration;
 pub enum ValueKind {
     /// In quotes.
     Text,
+    /// In quotes; the name of a file or directory.
+    Path,
     /// As an integer or `true` and `false`.
     Bare,
     /// As an array of strings.
@@ -25,7 +27,7 @@ impl ValueKind {
     /// Writes text as a TOML value of this kind.
     pub fn toml(self, text: &str) -> String {
         match self {
-            Self::Text => toml::Value::String(text.to_owned()).to_string(),
+            Self::Text | Self::Path => toml::Value::String(text.to_owned()).to_string(),
             Self::Bare => text.to_owned(),
             Self::List => {
                 let items = text.split(',').filter(|item| !item.is_empty());
@@ -144,7 +146,7 @@ impl Value for String {
 }
 
 impl Value for PathBuf {
-    const KIND: ValueKind = ValueKind::Text;
+    const KIND: ValueKind = ValueKind::Path;
 
     fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() { Err("a path".to_owned()) } else { Ok(Self::from(text)) }

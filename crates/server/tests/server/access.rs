@@ -1,6 +1,10 @@
 //! Who may do what, and how often.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use highwater_server::token_hash;
+use jsonwebtoken::{Algorithm, EncodingKey, crypto};
+use serde_json::{Value, json};
 
 use crate::support::{Answer, Running, start, start_in, stream};
 
@@ -111,6 +115,130 @@ fn guessing_tokens_counts_against_the_address() {
     let statuses: Vec<u16> =
         (0..4).map(|n| ask(&server, &format!("guess{n}"), "GET", &stream("a")).status).collect();
     assert_eq!(statuses, [401, 401, 429, 429]);
+}
+
+const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+/// A server that takes JWTs.
+fn proving(changes: &[(&str, &str)]) -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("secret");
+    std::fs::write(&path, SECRET).unwrap();
+    let secret = path.display().to_string();
+    let mut all = vec![("auth-hs256", secret.as_str())];
+    all.extend(changes);
+    start_in(folder, &all)
+}
+
+fn jwt(header: &Value, claims: &Value, secret: &[u8]) -> String {
+    let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+    let message = format!("{}.{}", part(header), part(claims));
+    let key = EncodingKey::from_secret(secret);
+    let signature = crypto::sign(message.as_bytes(), &key, Algorithm::HS256).unwrap();
+    format!("{message}.{signature}")
+}
+
+#[test]
+fn a_jwt_is_checked_as_a_whole_and_brings_its_scopes() {
+    let server = proving(&[]);
+    let status = |header: Value, claims: Value| {
+        ask(&server, &jwt(&header, &claims, SECRET), "PUT", &stream("a")).status
+    };
+    let plain = || json!({ "alg": "HS256" });
+    let later = 4_102_444_800_u64;
+    assert_eq!(status(plain(), json!({ "exp": later, "scope": "create:a" })), 201);
+    assert_eq!(status(plain(), json!({ "exp": later, "scopes": "create" })), 200);
+    assert_eq!(status(plain(), json!({ "exp": later, "scope": "create:b" })), 403);
+    let claims = || json!({ "exp": later, "scope": "admin" });
+    assert_eq!(status(json!({ "alg": "HS256", "crit": ["b64"], "b64": false }), claims()), 401);
+    assert_eq!(status(json!({ "alg": "HS256", "crit": ["exp"] }), claims()), 401);
+    assert_eq!(status(plain(), json!({ "exp": later, "nbf": "9999999999" })), 401);
+    assert_eq!(status(plain(), json!({ "exp": 1 })), 401);
+    let forged = jwt(&plain(), &claims(), b"");
+    assert_eq!(ask(&server, &forged, "PUT", &stream("a")).status, 401);
+}
+
+#[test]
+fn signatures_are_not_checked_for_an_address_that_has_brought_too_many_wrong_ones() {
+    let server = proving(&[("rate-limit", "1"), ("rate-burst", "3")]);
+    let (header, claims) = (json!({ "alg": "HS256" }), json!({ "exp": 4_102_444_800_u64 }));
+    let right = jwt(&header, &claims, SECRET);
+    let wrong = jwt(&header, &claims, b"not the secret");
+    assert_eq!(ask(&server, &right, "GET", &stream("a")).status, 403);
+    for _ in 0..3 {
+        assert_eq!(ask(&server, &wrong, "GET", &stream("a")).status, 401);
+    }
+    let limited = ask(&server, &right, "GET", &stream("a"));
+    assert_eq!((limited.status, limited.header("retry-after")), (429, Some("1")));
+    assert_eq!(server.ask("GET", "/readyz", &[], "").status, 200);
+}
+
+#[test]
+fn metrics_and_paths_that_cannot_be_decoded_count_against_the_rate() {
+    for path in ["/metrics", "/v1/stream/%zz", "/v1/stream/__ds/streams", "/nothing"] {
+        let server = start(&[("rate-limit", "1"), ("rate-burst", "2")]);
+        let status = || server.ask("GET", path, &[], "").status;
+        let first = status();
+        assert_eq!([status(), status()], [first, 429], "{path}");
+        assert_eq!(server.ask("GET", "/healthz", &[], "").status, 200);
+    }
+}
+
+#[test]
+fn shared_caches_may_not_keep_what_only_some_may_read() {
+    let cache = |server: &Running, token: &str| {
+        ask(server, token, "PUT", &stream("a"));
+        let read = ask(server, token, "GET", &stream("a"));
+        read.header("cache-control").unwrap().split(',').next().unwrap().to_owned()
+    };
+    let tokens = [("a", "all", "admin")];
+    assert_eq!(cache(&start(&[]), ""), "public");
+    assert_eq!(cache(&guarded(&tokens, &[]), "all"), "private");
+    assert_eq!(cache(&guarded(&tokens, &[("cache", "public")]), "all"), "public");
+    assert_eq!(cache(&start(&[("cache", "private")]), ""), "private");
+}
+
+#[test]
+fn a_scope_for_the_metrics_is_for_no_stream_and_one_for_a_stream_not_for_the_metrics() {
+    let tokens = [
+        ("m", "watcher", "admin:__ds/metrics"),
+        ("s", "owner", "admin:metrics"),
+        ("a", "all", "admin"),
+    ];
+    let server = guarded(&tokens, &[]);
+    for (token, path, status) in [
+        ("watcher", "/metrics", 200),
+        ("watcher", "/v1/stream/metrics", 403),
+        ("owner", "/v1/stream/metrics", 404),
+        ("owner", "/metrics", 403),
+        ("all", "/metrics", 200),
+    ] {
+        assert_eq!(ask(&server, token, "GET", path).status, status, "{token} {path}");
+    }
+}
+
+#[test]
+fn options_tells_what_can_be_done_at_the_path_that_is_asked_about() {
+    let server = start(&[]);
+    for (path, allow) in [
+        ("/v1/stream/a", "GET, HEAD, POST, PUT, DELETE, OPTIONS"),
+        ("*", "GET, HEAD, POST, PUT, DELETE, OPTIONS"),
+        ("/healthz", "GET, HEAD, OPTIONS"),
+        ("/metrics", "GET, HEAD, OPTIONS"),
+        ("/v1/stream/__ds/streams", "GET, HEAD, OPTIONS"),
+        ("/v1/stream/__ds/subscriptions/s", "GET, HEAD, PUT, DELETE, OPTIONS"),
+        ("/v1/stream/__ds/subscriptions/s/ack", "POST, OPTIONS"),
+        ("/v1/stream/__ds/subscriptions/s/streams/a/b", "DELETE, OPTIONS"),
+    ] {
+        let answer = server.ask("OPTIONS", path, &[], "");
+        assert_eq!((answer.status, answer.header("allow")), (204, Some(allow)), "{path}");
+        assert_eq!(answer.header("access-control-allow-methods"), Some(allow));
+    }
+    for (path, status) in
+        [("/v1/stream/%zz", 400), ("/nothing", 404), ("/v1/stream/__ds/nothing", 404)]
+    {
+        assert_eq!(server.ask("OPTIONS", path, &[], "").status, status, "{path}");
+    }
 }
 
 #[test]

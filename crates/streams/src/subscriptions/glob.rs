@@ -41,6 +41,11 @@ impl Glob {
         self.segments.first().map(String::as_str)
     }
 
+    /// Whether it is the pattern that matches every name.
+    pub fn is_everything(&self) -> bool {
+        self.segments.as_slice() == [DEEP]
+    }
+
     /// Whether a stream's name matches.
     pub fn matches(&self, path: &StreamPath) -> bool {
         let names: Vec<&str> = path.segments().collect();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use highwater_server::Server;
-use highwater_server::settings::KEYS;
+use highwater_server::settings::{KEYS, Key, Settings, ValueKind};
 
 use super::merge::Merged;
 
@@ -19,10 +19,21 @@ pub fn configuration(merged: &Merged) -> String {
         }
         let source = merged.sources.get(key.name).map_or("default", String::as_str);
         writeln!(text, "\n# {} ({})", key.help.trim(), key.unit).expect(write);
-        let line = key.line(&merged.settings);
+        let line = format!("{} = {}", key.name, key.kind.toml(&value(key, &merged.settings)));
         writeln!(text, "{line} # {}", source.replace('\n', " ")).expect(write);
     }
     text.trim_start().to_owned()
+}
+
+/// Gives a setting's value; a path as it is from anywhere, since the file may be put elsewhere.
+fn value(key: &Key, settings: &Settings) -> String {
+    let text = key.get(settings);
+    match key.kind {
+        ValueKind::Path if !text.is_empty() => {
+            std::path::absolute(&text).map_or(text, |whole| whole.to_string_lossy().into_owned())
+        }
+        _ => text,
+    }
 }
 
 /// Says where the server is, what an acknowledgement means, and how to try it.

@@ -64,9 +64,7 @@ impl FromArgMatches for ServeArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given =
             |name: &'static str| matches.get_one::<String>(name).map(|text| (name, text.clone()));
-        let aliases = ALIASES.iter().filter_map(|alias| {
-            given(alias.name).map(|(_, text)| (alias.means, text + alias.suffix))
-        });
+        let aliases = ALIASES.iter().filter_map(|alias| given(alias.name));
         Ok(Self {
             flags: aliases.chain(KEYS.iter().filter_map(|key| given(key.name))).collect(),
             removed: REMOVED

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use highwater_server::settings::{
-    ALIASES, KEYS, REMOVED, Removed, Settings, SettingsError, key, text_of,
+    ALIASES, KEYS, Key, REMOVED, Removed, Settings, SettingsError, ValueKind, key, text_of,
 };
 
 use super::flags::ServeArgs;
@@ -27,11 +27,50 @@ pub struct Merged {
     pub warnings: Vec<String>,
 }
 
+/// One place where settings are written: none of them twice, under whatever names.
+#[derive(Debug)]
+struct Source {
+    /// What it is called.
+    place: String,
+    /// What relative paths in it are relative to, if not to the working directory.
+    folder: Option<PathBuf>,
+    /// Settings that it has, with the names that they have there.
+    taken: BTreeMap<&'static str, String>,
+}
+
+impl Source {
+    fn new(place: &str, folder: Option<PathBuf>) -> Self {
+        Self { place: place.to_owned(), folder, taken: BTreeMap::new() }
+    }
+
+    /// Gives a path as it is from the working directory; text that is none stays as it is.
+    fn from_here(&self, key: &Key, text: String) -> String {
+        match &self.folder {
+            Some(folder) if key.kind == ValueKind::Path && !text.is_empty() => {
+                folder.join(text).to_string_lossy().into_owned()
+            }
+            _ => text,
+        }
+    }
+}
+
 impl Merged {
-    fn set(&mut self, name: &'static str, text: &str, source: &str) -> Result<(), SettingsError> {
-        let key = key(name).expect("only names of settings are set");
-        key.set(&mut self.settings, text)?;
-        self.sources.insert(name, source.to_owned());
+    fn set(
+        &mut self,
+        source: &mut Source,
+        (key, name): (&'static Key, &str),
+        text: String,
+        place: &str,
+    ) -> Result<(), SettingsError> {
+        let text = source.from_here(key, text);
+        if let Some(other) = source.taken.insert(key.name, name.to_owned()) {
+            let place = &source.place;
+            return Err(SettingsError::Refused(format!(
+                "{place}: {other} and {name} are the same setting: leave one of them away"
+            )));
+        }
+        key.set(&mut self.settings, &text)?;
+        self.sources.insert(key.name, place.to_owned());
         Ok(())
     }
 
@@ -39,13 +78,20 @@ impl Merged {
         self.warnings.push(format!("{place}: {} does nothing: {}", removed.name, removed.why));
     }
 
-    /// Takes a setting under any of its names.
-    fn take(&mut self, name: &str, text: &str, place: &str) -> Result<(), SettingsError> {
+    /// Takes a setting under any of its names; `place` is where it stands, more closely.
+    fn take(
+        &mut self,
+        source: &mut Source,
+        name: &str,
+        text: &str,
+        place: &str,
+    ) -> Result<(), SettingsError> {
         if let Some(key) = key(name) {
-            return self.set(key.name, text, place);
+            return self.set(source, (key, name), text.to_owned(), place);
         }
         if let Some(alias) = ALIASES.iter().find(|alias| alias.name == name) {
-            return self.set(alias.means, &format!("{text}{}", alias.suffix), place);
+            let key = key(alias.means).expect("an alias means a setting");
+            return self.set(source, (key, name), format!("{text}{}", alias.suffix), place);
         }
         if let Some(removed) = REMOVED.iter().find(|removed| removed.name == name) {
             self.warn(removed, place);
@@ -71,10 +117,11 @@ pub fn merge(
     if let Some(path) = args.config.clone().or(from_environment) {
         file(&mut merged, &path)?;
     }
+    let mut source = Source::new("the environment", None);
     for (name, text) in &variables {
         let known = KEYS.iter().find(|key| key.variable() == *name).map(|key| key.name);
         let plain = name.trim_start_matches(PREFIX).to_ascii_lowercase().replace('_', "-");
-        match merged.take(known.unwrap_or(&plain), text, name) {
+        match merged.take(&mut source, known.unwrap_or(&plain), text, name) {
             // Orchestrators put variables of their own there, named after a service.
             Err(unknown @ SettingsError::Unknown { .. }) => {
                 merged.warnings.push(format!("{unknown}; the variable is not looked at"));
@@ -82,8 +129,9 @@ pub fn merge(
             taken => taken?,
         }
     }
+    let mut source = Source::new("flags", None);
     for (name, text) in &args.flags {
-        merged.set(name, text, &format!("--{name}"))?;
+        merged.take(&mut source, name, text, &format!("--{name}"))?;
     }
     for name in &args.removed {
         let removed = REMOVED.iter().find(|removed| removed.name == *name);
@@ -97,9 +145,10 @@ fn file(merged: &mut Merged, path: &Path) -> Result<()> {
     let place = path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {place}"))?;
     let table: toml::Table = text.parse().with_context(|| format!("{place} is not TOML"))?;
+    let mut source = Source::new(&place, path.parent().map(Path::to_owned));
     for (name, value) in &table {
         let Some(text) = text_of(value) else { bail!("{place}: {name} is no plain value") };
-        merged.take(name, &text, &place)?;
+        merged.take(&mut source, name, &text, &place)?;
     }
     Ok(())
 }
@@ -161,11 +210,50 @@ mod tests {
     }
 
     #[test]
+    fn paths_of_a_file_are_relative_to_it_and_those_of_flags_and_the_environment_are_not() {
+        let file = "auth = \"tokens.toml\"\ntls-cert = \"/etc/cert.pem\"\nprofile = \"\"\n\
+                    public-url = \"https://a.org\"\ndata-dir = \"../data\"\n";
+        let environment = [("HIGHWATER_AUTH_HS256", "secret")];
+        let merged = merged(file, &environment, &[("auth-jwks", "jwks.json")]).unwrap();
+        let folder = Path::new(&merged.sources["auth"]).parent().unwrap().to_owned();
+        let Settings { auth, auth_jwks, auth_hs256, tls_cert, profile, .. } = &merged.settings;
+        assert_eq!(auth.as_deref(), Some(&*folder.join("tokens.toml")));
+        assert_eq!(merged.settings.data_dir, folder.join("../data"));
+        assert_eq!(tls_cert.as_deref(), Some(Path::new("/etc/cert.pem")));
+        assert_eq!(auth_hs256.as_deref(), Some(Path::new("secret")));
+        assert_eq!(auth_jwks.as_deref(), Some(Path::new("jwks.json")));
+        assert_eq!(*profile, None);
+        assert_eq!(merged.settings.public_url.as_deref(), Some("https://a.org"));
+    }
+
+    #[test]
+    fn a_setting_under_two_names_in_one_place_is_refused_and_in_two_places_is_not() {
+        let file = "wal-checkpoint-interval-ms = 1500\n";
+        let both = format!("{file}checkpoint-interval = \"2s\"\n");
+        let said = refused(&both, &[]);
+        assert!(said.contains("checkpoint-interval and wal-checkpoint-interval-ms"), "{said}");
+        let variables = [
+            ("HIGHWATER_CHECKPOINT_INTERVAL", "2s"),
+            ("HIGHWATER_WAL_CHECKPOINT_INTERVAL_MS", "1500"),
+        ];
+        assert!(refused("", &variables).contains("the environment"));
+        let flags = [("checkpoint-interval", "2s"), ("wal-checkpoint-interval-ms", "1500")];
+        let said = merged("", &[], &flags).unwrap_err().to_string();
+        assert!(said.contains("flags"), "{said}");
+        let above = merged(file, &variables[..1], &[]).unwrap();
+        assert_eq!(above.settings.checkpoint_interval.0, Duration::from_secs(2));
+    }
+
+    #[test]
     fn a_printed_configuration_is_one_that_can_be_used() {
-        let merged = merged("wal-lanes = 3", &[], &[]).unwrap();
+        let merged = merged("wal-lanes = 3", &[], &[("auth", "tokens.toml")]).unwrap();
         let printed = super::super::announce::configuration(&merged);
+        // Wherever it is put: its paths are whole.
         let again = self::merged(&printed, &[], &[]).unwrap();
-        assert_eq!(again.settings, merged.settings);
+        let whole = |path: &Path| std::path::absolute(path).unwrap();
+        let data_dir = whole(&merged.settings.data_dir);
+        let auth = merged.settings.auth.as_deref().map(whole);
+        assert_eq!(again.settings, Settings { data_dir, auth, ..merged.settings.clone() });
         assert!(printed.contains("config.toml"), "{printed}");
     }
 }

@@ -89,8 +89,8 @@ impl Lane {
         Ok((group, moving))
     }
 
-    /// R1: what was copied stays to be moved, since no barrier came behind it. Were it forgotten, the
-    /// next checkpoint would give back the segments that alone have it.
+    /// R1: what was copied stays to be moved, since no barrier came behind it. Were it forgotten,
+    /// the next checkpoint would give back the segments that alone have it.
     pub(super) fn keep_unabsorbed(&self, moved: &[Moved]) {
         let mut state = self.lock();
         for moved in moved {
