@@ -1,5 +1,5 @@
-//! A server that the system allows few open files: its log has those that it needs, whatever clients
-//! open, and where there are too few for that it does not start.
+//! A server that the system allows few open files: its log has those that it needs, whatever
+//! clients open, and where there are too few for that it does not start.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

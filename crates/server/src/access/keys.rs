@@ -148,7 +148,7 @@ mod tests {
     const SECRET: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY";
 
     fn read(key: Value) -> Result<Vec<Key>, String> {
-        of_set(&json!({ "keys": [key] }).to_string())
+        of_set(&json!({ "keys": vec![key] }).to_string())
     }
 
     fn with(mut key: Value, name: &str, value: Value) -> Value {

@@ -1,8 +1,8 @@
 //! Who may do what: `tokens` and `jwt` say who a caller is, `scope` what a caller may.
 //!
 //! Without an access file everybody may do everything; the settings allow that on loopback only.
-//! Files are read again when they change, each for itself: one that cannot be read leaves what stood
-//! in it in force, and holds back no other. `keys` is what JWTs are checked against.
+//! Files are read again when they change, each for itself: one that cannot be read leaves what
+//! stood in it in force, and holds back no other. `keys` is what JWTs are checked against.
 
 mod jwt;
 mod keys;

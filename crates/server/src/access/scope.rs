@@ -3,9 +3,9 @@
 //! A scope is `ACTIONS` or `ACTIONS:PATTERN`. Actions are `read`, `append`, `create`, `delete` and
 //! `admin` (all of them, and what only admins may), joined by `+`. In a pattern `*` is any text
 //! within one segment and `**` any number of segments, as in those of subscriptions; without a
-//! pattern a scope is for every stream. Control paths (`__ds/..`, of which `__ds/metrics` stands for
-//! the metrics) match only patterns that spell their first segment out, but for `admin` without a
-//! pattern.
+//! pattern a scope is for every stream. Control paths (`__ds/..`, of which `__ds/metrics` stands
+//! for the metrics) match only patterns that spell their first segment out, but for `admin`
+//! without a pattern.
 
 use std::fmt;
 

@@ -3,8 +3,8 @@
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 
+use super::names;
 use super::reply::Reply;
-use super::{Answer, names};
 use crate::settings::Settings;
 
 /// Origins that may call.
@@ -49,7 +49,7 @@ impl Cors {
 }
 
 /// Answers OPTIONS, asked by a page or by anybody.
-pub(crate) fn options(methods: &'static str) -> Answer {
+pub(crate) fn options(methods: &'static str) -> Response<Reply> {
     let mut response = Response::new(Reply::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
@@ -57,7 +57,7 @@ pub(crate) fn options(methods: &'static str) -> Answer {
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, names::ALLOWED_HEADERS);
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
-    Ok(response)
+    response
 }
 
 #[cfg(test)]

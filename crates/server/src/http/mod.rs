@@ -181,7 +181,7 @@ impl Connection {
         let app = &*self.app;
         let target = app.mount.resolve(parts.uri.path());
         if parts.method == Method::OPTIONS {
-            return cors::options(route::methods(&target?)?);
+            return Ok(cors::options(route::methods(&target?)?));
         }
         // Whoever looks after the server is never told to wait.
         let is_probe = matches!(&target, Ok(Target::Elsewhere(path)) if operate::is_probe(path));

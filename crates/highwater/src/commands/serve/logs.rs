@@ -131,8 +131,7 @@ mod tests {
         let thread = std::thread::Builder::new().name("breaks".to_owned()).spawn(body).unwrap();
         assert!(thread.join().is_err());
         std::panic::set_hook(before);
-        let line = line.lock().unwrap().clone();
-        line
+        line.lock().unwrap().clone()
     }
 
     #[test]

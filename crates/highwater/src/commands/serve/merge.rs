@@ -44,7 +44,7 @@ impl Source {
     }
 
     /// Gives a path as it is from the working directory; text that is none stays as it is.
-    fn from_here(&self, key: &Key, text: String) -> String {
+    fn resolved(&self, key: &Key, text: String) -> String {
         match &self.folder {
             Some(folder) if key.kind == ValueKind::Path && !text.is_empty() => {
                 folder.join(text).to_string_lossy().into_owned()
@@ -62,7 +62,7 @@ impl Merged {
         text: String,
         place: &str,
     ) -> Result<(), SettingsError> {
-        let text = source.from_here(key, text);
+        let text = source.resolved(key, text);
         if let Some(other) = source.taken.insert(key.name, name.to_owned()) {
             let place = &source.place;
             return Err(SettingsError::Refused(format!(
