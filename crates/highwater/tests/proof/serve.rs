@@ -92,7 +92,6 @@ impl Serving {
     }
 }
 
-#[cfg(feature = "otlp")]
 impl Serving {
     /// Ends it in order, and gives what it has written to its log.
     pub(crate) fn end_and_read(mut self, name: &str) -> String {
@@ -213,7 +212,7 @@ fn settings_are_printed_with_their_sources_and_those_that_cannot_be_meant_are_re
     assert_eq!(code, Some(0));
     for line in [
         "wal-lanes = 3 # --wal-lanes",
-        "checkpoint-interval = \"1500ms\" # --checkpoint-interval",
+        "checkpoint-interval = \"1500ms\" # --wal-checkpoint-interval-ms",
         "chunk-bytes = \"2MiB\" # HIGHWATER_CHUNK_BYTES",
         "long-poll-timeout = \"30s\" # default",
     ] {
@@ -237,4 +236,34 @@ fn settings_are_printed_with_their_sources_and_those_that_cannot_be_meant_are_re
     let (code, _, said) = serve(&removed, None);
     assert_eq!(code, Some(0));
     assert!(said.contains("wal-fsync-parallel does nothing"), "{said}");
+}
+
+#[test]
+fn log_lines_for_machines_are_json_with_numbers_as_numbers() {
+    let folder = temporary();
+    let server = serve(folder.path(), &["--log=debug", "--log-format=json"]);
+    assert_eq!(server.ask("PUT", STREAM, "X-Request-Id: mine\r\n", "").0, 201);
+    let said = server.end_and_read("-TERM");
+    let lines = said.lines().filter(|line| !line.starts_with("highwater: "));
+    let lines: Vec<serde_json::Value> =
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let answered = lines.iter().find(|line| line["message"] == "answered").unwrap();
+    assert_eq!((answered["id"].as_str(), answered["status"].as_u64()), (Some("mine"), Some(201)));
+    assert!(answered["took_us"].is_u64(), "{answered}");
+}
+
+#[test]
+fn a_configuration_file_leads_to_files_beside_it_from_wherever_the_server_is_started() {
+    let folder = temporary();
+    let beside = folder.path().join("etc");
+    std::fs::create_dir(&beside).unwrap();
+    let hash = token_hash("secret");
+    let tokens = format!("[[token]]\nname='a'\nsha256='{hash}'\nscopes=['create']\n");
+    std::fs::write(beside.join("tokens.toml"), tokens).unwrap();
+    std::fs::write(beside.join("serve.toml"), "auth = \"tokens.toml\"\n").unwrap();
+    let config = format!("--config={}", beside.join("serve.toml").display());
+    let server = serve(folder.path(), &[&config]);
+    assert_eq!(server.ask("PUT", STREAM, "Authorization: Bearer secret\r\n", "").0, 201);
+    assert_eq!(server.ask("PUT", STREAM, "", "").0, 401);
+    server.end("-TERM");
 }
