@@ -5,7 +5,7 @@
 //! where something was.
 
 mod cargo_test;
-mod conformance;
+pub(crate) mod conformance;
 mod loom;
 mod smoke;
 mod steps;

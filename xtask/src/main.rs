@@ -14,7 +14,7 @@ mod report;
 mod tidy;
 mod workspace;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -52,6 +52,15 @@ enum Command {
         /// Pages to load.
         #[arg(required = true, value_name = "PAGE.html")]
         pages: Vec<PathBuf>,
+    },
+    /// Run the public suite in every mode of the server: durability, lanes, checkpoint barrier.
+    Conformance {
+        /// Only modes whose flags hold this, as in `durability=memory`.
+        #[arg(long, default_value = "")]
+        only: String,
+        /// Program to test, instead of a release build.
+        #[arg(long, value_name = "PROGRAM")]
+        binary: Option<PathBuf>,
     },
     /// Measure the same commits with fio and with highwater, interleaved, and compare.
     Accuracy {
@@ -94,6 +103,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         }
         Command::Layers => StepReport::from_findings(layers::check(&workspace.metadata)),
         Command::Browser { pages } => browser::check(&workspace, pages)?,
+        Command::Conformance { only, binary } => {
+            ci::conformance::modes::run(&workspace, &built(&workspace, binary.as_deref())?, only)?
+        }
         Command::Accuracy { directory, pairs, commits, only } => accuracy::check(
             &workspace,
             directory,
@@ -103,4 +115,15 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     report.notes.iter().for_each(|note| println!("{note}"));
     println!("{}", report.verdict);
     Ok(report.verdict == report::Verdict::Passed)
+}
+
+/// Gives the program to test: one that is there, or a release build.
+fn built(workspace: &Workspace, given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(program) = given {
+        return Ok(std::path::absolute(program)?);
+    }
+    let status =
+        workspace.cargo(&["build", "--release", "--locked", "-p", "highwater"]).status()?;
+    anyhow::ensure!(status.success(), "the program cannot be built: {status}");
+    Ok(workspace.target.join("release/highwater"))
 }
