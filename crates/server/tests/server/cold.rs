@@ -22,7 +22,7 @@ fn with_a_stream_at_home(content_type: &str, body: &str) -> Running {
     server
 }
 
-/// Points 23 and 24.
+/// Point 26.
 #[test]
 fn a_stream_at_home_is_read_in_chunks_from_start_to_end() {
     let body: String = (0..50_000).map(|number| format!("{number:05}\n")).collect();
@@ -42,7 +42,7 @@ fn a_stream_at_home_is_read_in_chunks_from_start_to_end() {
     assert!(read == body, "I1: every byte at its place");
 }
 
-/// Points 30 and 33.
+/// Points 30, 35 and 41.
 #[test]
 fn live_readers_begin_at_home_and_go_on_at_the_tail() {
     let server = with_a_stream_at_home("application/json", r#"[{"at":"home"},2]"#);
@@ -64,7 +64,7 @@ fn live_readers_begin_at_home_and_go_on_at_the_tail() {
     assert!(second.starts_with("event: data\ndata:[3]\n\n"), "{second}");
 }
 
-/// Point 12.
+/// Points 24 and 26.
 #[test]
 fn whoever_appends_reads_it_back_although_it_is_acknowledged_before_its_barrier() {
     let server = start(&[("durability", "relaxed=1h")]);

@@ -25,16 +25,68 @@ fn every_answer_forbids_sniffing_and_unknown_methods_name_those_that_are() {
         assert_eq!(answer.header("cross-origin-resource-policy"), Some("cross-origin"));
         assert_eq!(answer.header("allow").is_some(), status == 405 || method == "OPTIONS");
     }
-    let options = server.ask("OPTIONS", "/v1/stream/a", &[], "");
-    for name in ["if-none-match", "authorization", "stream-seq", "producer-id"] {
-        assert!(options.header("access-control-allow-headers").unwrap().contains(name), "{name}");
+}
+
+/// Point 2.
+#[test]
+fn every_header_of_the_protocol_may_be_sent_and_read_by_pages_of_other_origins() {
+    let server = start(&[]);
+    server.make("a");
+    let values = |answer: &crate::support::Answer, name: &str| -> Vec<String> {
+        answer.header(name).unwrap().split(',').map(|value| value.trim().to_lowercase()).collect()
+    };
+    let options = server.ask("OPTIONS", "/v1/stream/a", &[("Origin", "https://a.org")], "");
+    assert_eq!(options.header("access-control-allow-origin"), Some("*"));
+    let methods = values(&options, "access-control-allow-methods");
+    for method in ["get", "head", "post", "put", "delete"] {
+        assert!(methods.contains(&method.to_owned()), "{method}");
+    }
+    let allowed = values(&options, "access-control-allow-headers");
+    for name in [
+        "content-type",
+        "authorization",
+        "if-none-match",
+        "stream-seq",
+        "stream-ttl",
+        "stream-expires-at",
+        "stream-closed",
+        "stream-forked-from",
+        "stream-fork-offset",
+        "stream-fork-sub-offset",
+        "producer-id",
+        "producer-epoch",
+        "producer-seq",
+    ] {
+        assert!(allowed.contains(&name.to_owned()), "{name}");
     }
     let read = server.ask("GET", "/v1/stream/a", &[("Origin", "https://a.org")], "");
     assert_eq!(read.header("access-control-allow-origin"), Some("*"));
-    let exposed = read.header("access-control-expose-headers").unwrap();
-    for name in ["stream-next-offset", "etag", "location", "producer-expected-seq"] {
-        assert!(exposed.contains(name), "{name}");
+    let exposed = values(&read, "access-control-expose-headers");
+    for name in [
+        "stream-next-offset",
+        "stream-up-to-date",
+        "stream-cursor",
+        "stream-closed",
+        "stream-ttl",
+        "stream-expires-at",
+        "stream-sse-data-encoding",
+        "producer-epoch",
+        "producer-seq",
+        "producer-expected-seq",
+        "producer-received-seq",
+        "etag",
+        "location",
+        "retry-after",
+    ] {
+        assert!(exposed.contains(&name.to_owned()), "{name}");
     }
+}
+
+/// Point 4.
+#[test]
+fn the_port_is_the_protocols_unless_it_is_set() {
+    let settings = highwater_server::settings::Settings::default();
+    assert_eq!(settings.listen.to_string(), "127.0.0.1:4437");
 }
 
 /// Point 5.
@@ -131,7 +183,6 @@ fn the_same_range_has_the_same_tag_and_is_not_sent_twice() {
     assert!(read.header("cache-control").unwrap().starts_with("private,"));
 }
 
-/// Issue 4, section 1: every spelling is one stream.
 #[test]
 fn every_spelling_of_a_path_is_one_stream_also_in_absolute_form() {
     let server = start(&[]);

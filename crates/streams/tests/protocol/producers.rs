@@ -134,7 +134,7 @@ fn a_stream_remembers_as_many_producers_as_documented_and_forgets_the_one_longes
     }
 }
 
-/// Point 19 is of `fields`; point 20 does not go on behind an end (section 5.2.1).
+/// Point 20: it does not go on behind an end (section 5.2.1).
 #[test]
 fn behind_the_end_a_producer_is_told_of_the_end_whatever_it_sends() {
     let store = Store::new(44);
