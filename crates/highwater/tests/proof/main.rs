@@ -7,9 +7,9 @@
 //! probe's bytes, failures and text), `surroundings` (odd paths, readers and signals), `csv` (rows
 //! in a file of one's own), `check` (stores, sound and damaged), `profile` (advice that a log can
 //! follow), `torture` (campaigns on real file systems), `serve` (the server, its settings and
-//! signals), `abuse` (what rude clients cost it), `open_files` (what it does when the system allows
-//! few), `packaging` (what image, unit and manual name is there), `presets` and `words` (what can
-//! be typed).
+//! signals), `operating` (what it says to who runs it, and how it ends among its clients), `abuse`
+//! (what rude clients cost it), `open_files` (what it does when the system allows few), `packaging`
+//! (what image, unit and manual name is there), `presets` and `words` (what can be typed).
 //! `program` runs it, `image` makes file systems, `environment` says what this machine lacks: such
 //! a test prints `NOT RUN: what: reason` and is never silently passed.
 //!
@@ -25,6 +25,7 @@ mod environment;
 mod faults;
 mod image;
 mod open_files;
+mod operating;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod packaging;

@@ -7,15 +7,21 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use highwater_server::token_hash;
 
 use crate::program::{PROGRAM, highwater, temporary};
 
+/// How long a test waits for what has to come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
 /// A server that was started, and its address.
 pub(crate) struct Serving {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
+    lines: Receiver<String>,
     address: String,
     said: String,
 }
@@ -38,6 +44,7 @@ pub(crate) fn serve_by(mut command: Command, folder: &Path, arguments: &[&str]) 
     }
     command.args(arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = lines_of(child.stderr.take().unwrap());
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut said = String::new();
     // Three lines of curl end what it says.
@@ -45,7 +52,17 @@ pub(crate) fn serve_by(mut command: Command, folder: &Path, arguments: &[&str]) 
         assert!(out.read_line(&mut said).unwrap() > 0, "it ended: {said}");
     }
     let address = said.split("://").nth(1).unwrap().split(',').next().unwrap().to_owned();
-    Serving { child, out, address, said }
+    Serving { child, out, lines, address, said }
+}
+
+/// Reads the server's log, line by line, until it ends.
+fn lines_of(log: std::process::ChildStderr) -> Receiver<String> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        let mut lines = BufReader::new(log).lines();
+        while lines.next().is_some_and(|line| sender.send(line.unwrap()).is_ok()) {}
+    });
+    lines
 }
 
 impl Serving {
@@ -78,7 +95,20 @@ impl Serving {
         self.child.id()
     }
 
-    fn signal(&self, name: &str) {
+    /// Waits for a line of its log that holds a text.
+    pub(crate) fn line_with(&self, text: &str) -> String {
+        let mut all = String::new();
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            if line.contains(text) {
+                return line;
+            }
+            all += &line;
+            all.push('\n');
+        }
+        panic!("no line with {text:?} in its log:\n{all}");
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
@@ -97,9 +127,7 @@ impl Serving {
     pub(crate) fn end_and_read(mut self, name: &str) -> String {
         self.signal(name);
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
-        let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        said
+        self.lines.iter().map(|line| line + "\n").collect()
     }
 }
 

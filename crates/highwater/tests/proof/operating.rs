@@ -1,0 +1,176 @@
+//! What a server says to who runs it, and how it ends among clients of every kind.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use serde_json::Value;
+
+use crate::environment::not_run;
+use crate::program::{highwater, temporary};
+use crate::serve::{PATIENCE, Serving, serve};
+
+const STREAM: &str = "/v1/stream/hello";
+/// Clients that wait for events, each with an open file here and there.
+const READERS: usize = 1000;
+
+fn tokens(token: &str) -> String {
+    let hash = highwater_server::token_hash(token);
+    format!("[[token]]\nname='a'\nsha256='{hash}'\nscopes=['read']\n")
+}
+
+/// Sends bytes on a connection of its own, which stays open.
+fn send(server: &Serving, bytes: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(bytes.as_bytes()).unwrap();
+    stream
+}
+
+/// Reads until a text has come.
+fn read_until(stream: &mut TcpStream, end: &str) -> String {
+    let (mut text, mut room) = (String::new(), [0; 4096]);
+    while !text.contains(end) {
+        let len = stream.read(&mut room).unwrap();
+        assert!(len > 0, "it ended: {text}");
+        text += std::str::from_utf8(&room[..len]).unwrap();
+    }
+    text
+}
+
+/// Reads what is left until the connection ends.
+fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
+        other => drop(other.unwrap()),
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn a_broken_file_of_tokens_is_said_on_a_hang_up_and_leaves_the_tokens_that_are_in_force() {
+    let folder = temporary();
+    let path = folder.path().join("tokens.toml");
+    std::fs::write(&path, tokens("first")).unwrap();
+    let auth = format!("--auth={}", path.display());
+    let server = serve(folder.path(), &[&auth]);
+    let status = |token: &str| {
+        server.ask("GET", STREAM, &format!("Authorization: Bearer {token}\r\n"), "").0
+    };
+    for broken in ["[[token]]\nname = ", "[[token]]\nname='a'\nsha256='xyz'\nscopes=['read']\n"] {
+        std::fs::write(&path, broken).unwrap();
+        server.signal("-HUP");
+        let line = server.line_with("access files kept as they were");
+        assert!(line.contains("ERROR") && line.contains("tokens.toml"), "{line}");
+        assert_eq!((status("first"), status("second")), (404, 401));
+    }
+    std::fs::remove_file(&path).unwrap();
+    server.signal("-HUP");
+    let line = server.line_with("access files kept as they were");
+    assert!(line.contains("tokens.toml"), "{line}");
+    assert_eq!(status("first"), 404, "without its file, too");
+    std::fs::write(&path, tokens("second")).unwrap();
+    server.signal("-HUP");
+    server.line_with("access files read");
+    assert_eq!((status("first"), status("second")), (401, 404));
+    assert_eq!(server.end("-TERM"), Some(0));
+}
+
+#[test]
+fn lines_for_machines_name_each_request_by_the_id_that_its_client_sees() {
+    let folder = temporary();
+    let server = serve(folder.path(), &["--log=debug", "--log-format=json"]);
+    let object = |line: &str| -> Value { serde_json::from_str(line).unwrap() };
+    let (status, body) = server.ask("GET", STREAM, "", "");
+    assert_eq!(status, 404);
+    let id = object(&body)["request_id"].as_str().unwrap().to_owned();
+    let refused = object(&server.line_with("request refused"));
+    assert_eq!(
+        (&refused["id"], &refused["code"]),
+        (&id.clone().into(), &"STREAM_NOT_FOUND".into())
+    );
+    assert_eq!((&refused["method"], &refused["path"]), (&"GET".into(), &STREAM.into()));
+    assert!(refused["client"].is_string() && refused["timestamp"].is_string(), "{refused}");
+    let answered = object(&server.line_with("answered"));
+    assert_eq!((&answered["id"], &answered["status"]), (&id.into(), &404.into()));
+    // A client's own id is in the header of the answer, and in the line.
+    let asked = format!(
+        "PUT {STREAM} HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\nX-Request-Id: of-mine\r\n\r\n"
+    );
+    let head = read_until(&mut send(&server, &asked), "\r\n\r\n").to_lowercase();
+    assert!(head.starts_with("http/1.1 201") && head.contains("\r\nx-request-id: of-mine\r\n"));
+    let line = object(&server.line_with("of-mine"));
+    assert_eq!((&line["id"], &line["status"]), (&"of-mine".into(), &201.into()));
+    // What a client names cannot make a line of its own, nor a field.
+    let forged = "x\", \"level\":\"ERROR";
+    let asked = format!("GET {STREAM} HTTP/1.1\r\nHost: t\r\nX-Request-Id: {forged}\r\n\r\n");
+    read_until(&mut send(&server, &asked), "\r\n\r\n");
+    let line = object(&server.line_with("level\\\":"));
+    assert_eq!((&line["id"], &line["level"]), (&forged.into(), &"DEBUG".into()));
+    assert_eq!(server.end("-TERM"), Some(0));
+}
+
+/// Has a server that acknowledged ahead of its barrier end, and holds what it left.
+fn end_and_hold(server: Serving, folder: &std::path::Path, expected: &str) {
+    assert_eq!(server.end("-TERM"), Some(0));
+    let data = folder.join("data");
+    let checked = highwater(&format!("check {}", data.display())).expect_code(0).stdout;
+    assert!(checked.contains("clean"), "{checked}");
+    let server = serve(folder, &[]);
+    assert_eq!(server.ask("GET", STREAM, "", ""), (200, expected.to_owned()));
+    assert_eq!(server.end("-TERM"), Some(0));
+}
+
+#[test]
+fn a_server_with_a_thousand_live_readers_ends_each_between_events_and_commits_its_log() {
+    let limit = highwater_sys::process::raise_open_file_limit();
+    if limit < 3 * READERS as u64 {
+        return not_run("a thousand live readers", &format!("{limit} files may be open"));
+    }
+    let folder = temporary();
+    let server = serve(folder.path(), &["--durability=relaxed=1h", "--max-connections=2000"]);
+    assert_eq!(server.ask("PUT", STREAM, "", "").0, 201);
+    let asked = format!("GET {STREAM}?offset=-1&live=sse HTTP/1.1\r\nHost: t\r\n\r\n");
+    let mut readers: Vec<TcpStream> = (0..READERS).map(|_| send(&server, &asked)).collect();
+    for reader in &mut readers {
+        read_until(reader, "upToDate\":true}\n\n");
+    }
+    assert_eq!(server.ask("POST", STREAM, "", "acknowledged").0, 204);
+    // Some have it by then, some do not: it ends for all at the end of an event.
+    end_and_hold(server, folder.path(), "acknowledged");
+    for reader in &mut readers {
+        let text = rest(reader);
+        assert!(text.ends_with("0\r\n\r\n"), "{text:?}");
+        let events = text.matches("event: data").count();
+        assert_eq!(text.matches("data:acknowledged\n\n").count(), events, "{text:?}");
+    }
+}
+
+#[test]
+fn a_server_ends_in_time_and_commits_its_log_whoever_is_stuck() {
+    let folder = temporary();
+    let flags = ["--durability=relaxed=1h", "--shutdown-timeout=500ms"];
+    let server = serve(folder.path(), &flags);
+    assert_eq!(server.ask("PUT", STREAM, "", "").0, 201);
+    assert_eq!(server.ask("PUT", "/v1/stream/long", "", "").0, 201);
+    assert_eq!(server.ask("POST", "/v1/stream/long", "", &"x".repeat(4 << 20)).0, 204);
+    assert_eq!(server.ask("POST", STREAM, "", "acknowledged").0, 204);
+    let post = format!("POST {STREAM} HTTP/1.1\r\nHost: t\r\nContent-Type: text/plain\r\n");
+    let get = "GET /v1/stream/long?offset=-1 HTTP/1.1\r\nHost: t\r\n\r\n";
+    let _silent = send(&server, "");
+    let _half_a_head = send(&server, "GET /healthz HTTP/1.1\r\nHo");
+    let half_a_body = send(&server, &format!("{post}Content-Length: 10\r\n\r\nhalf"));
+    let _half_a_chunk =
+        send(&server, &format!("{post}Transfer-Encoding: chunked\r\n\r\n10\r\nhalf"));
+    // Asks again and again, and reads nothing.
+    let mut deaf = send(&server, &get.repeat(8));
+    let mut byte = [0];
+    deaf.read_exact(&mut byte).unwrap();
+    let _half_a_preface = send(&server, "PRI * HTTP/2.0\r\n\r\nSM");
+    let mut of_http2 = send(&server, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0");
+    of_http2.read_exact(&mut byte).unwrap();
+    end_and_hold(server, folder.path(), "acknowledged");
+    drop(half_a_body);
+}
