@@ -192,6 +192,35 @@ fn connections_are_bounded_and_those_of_one_address_too() {
 }
 
 #[test]
+fn a_connection_beyond_the_most_waits_until_another_one_ends_and_all_are_served_in_turn() {
+    let server = start(&[("max-connections", "2")]);
+    let (mut one, mut two) = (server.client(), server.client());
+    assert_eq!(one.ask("GET", "/healthz", &[], "").status, 200);
+    assert_eq!(two.ask("GET", "/healthz", &[], "").status, 200);
+    let mut beyond: Vec<Client> = (0..5).map(|_| server.client()).collect();
+    for client in &mut beyond {
+        client.send("GET /healthz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+        client.stream.get_ref().set_nonblocking(true).unwrap();
+    }
+    for _ in 0..20 {
+        assert_eq!(one.ask("GET", "/healthz", &[], "").status, 200);
+        assert_eq!(two.ask("GET", "/healthz", &[], "").status, 200);
+        for client in &mut beyond {
+            let nothing = client.stream.read(&mut [0]).unwrap_err();
+            assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
+        }
+    }
+    let metrics = one.ask("GET", "/metrics", &[], "").text();
+    assert!(metrics.contains("\nhighwater_connections 2\n"), "{metrics}");
+    drop(one);
+    for mut client in beyond {
+        client.stream.get_ref().set_nonblocking(false).unwrap();
+        assert_eq!(client.answer("GET").status, 200);
+    }
+    assert_eq!(two.ask("GET", "/healthz", &[], "").status, 200);
+}
+
+#[test]
 fn what_is_full_is_507_and_what_is_there_can_be_read_and_deleted() {
     let server = start(&[("max-streams", "3"), ("max-stream-bytes", "10")]);
     server.make("a");

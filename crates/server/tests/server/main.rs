@@ -13,6 +13,7 @@ mod lingering;
 mod live;
 mod operation;
 mod protocol;
+mod stopping;
 mod support;
 mod tls;
 mod untaken;

@@ -8,6 +8,8 @@ mod crowds;
 mod documented;
 mod following;
 mod forks;
+mod hooked;
+mod interleaved;
 mod lifetimes;
 mod live;
 mod messages;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use highwater_disk::Rng;
 use highwater_disk::sim::{SimClock, SimDisk, SimOptions, SimRng};
+use highwater_disk::{Disk, Rng};
 use highwater_log::ids::Offset;
 use highwater_log::options::Options;
 use highwater_log::request::{End, Producer};
@@ -20,6 +20,8 @@ use highwater_streams::path::StreamPath;
 use highwater_streams::service::{
     Append, Appended, Around, Chunk, Create, Created, Limits, Streams,
 };
+
+use crate::hooked::{Hooked, Meanwhile};
 
 /// Small chunks, so that tests need several.
 pub const LIMITS: Limits = Limits {
@@ -77,14 +79,28 @@ impl Store {
         Self::open(disk, SimClock::new(), (Options::default(), Driver::Threads), LIMITS)
     }
 
-    fn open(
-        disk: SimDisk,
+    /// A store where something can happen while its home is read.
+    pub fn with_meanwhile(seed: u64) -> (Self, Meanwhile) {
+        let options = Self::new(seed).options;
+        let (inner, meanwhile) = (SimDisk::new(SimOptions::seeded(seed)), Meanwhile::default());
+        let hooked = Hooked { inner: inner.clone(), meanwhile: meanwhile.clone() };
+        let (seam, way): (Arc<dyn Disk>, _) = (Arc::new(hooked), (options, Driver::Caller));
+        (Self::open_through((inner, seam), SimClock::new(), way, LIMITS), meanwhile)
+    }
+
+    fn open(disk: SimDisk, clock: SimClock, way: (Options, Driver), limits: Limits) -> Self {
+        let seam: Arc<dyn Disk> = Arc::new(disk.clone());
+        Self::open_through((disk, seam), clock, way, limits)
+    }
+
+    fn open_through(
+        (disk, seam): (SimDisk, Arc<dyn Disk>),
         clock: SimClock,
         (options, driver): (Options, Driver),
         limits: Limits,
     ) -> Self {
         let machine = Machine {
-            disk: Arc::new(disk.clone()),
+            disk: seam,
             clock: Arc::new(clock.clone()),
             rng: Box::new(SimRng::new(7)) as Box<dyn Rng>,
         };
