@@ -241,8 +241,12 @@ impl Subscriptions {
         Turn { now_ms: self.now_ms(), wake_id: format!("w_{id}"), random, events: Vec::new() }
     }
 
-    /// Notes when a subscription is to be looked at.
+    /// Notes when a subscription is to be looked at. One that is deleted has nothing to note: its
+    /// name may be another one's by now.
     pub(super) fn schedule(&self, id: &str, held: &Held) {
+        if held.is_deleted {
+            return;
+        }
         let subscription = &held.subscription;
         let wakes_now = subscription.phase == Phase::Idle && !subscription.pending.is_empty()
             || matches!(subscription.phase, Phase::Delivering { .. }) && !subscription.in_flight;

@@ -78,6 +78,8 @@ impl Subscriptions {
                     // Whoever reads those again has passed it over.
                     self.lock().stale.insert(id.to_owned());
                     self.look_again(id.to_owned(), self.now_ms());
+                } else {
+                    self.schedule(id, &held);
                 }
                 return Err(problem.into());
             }

@@ -11,6 +11,8 @@ use crate::hooked::Meanwhile;
 use crate::subscribing::*;
 use crate::support::*;
 
+const MISSING: &str = "SUBSCRIPTION_NOT_FOUND";
+
 /// A subscription that has to be read again, from the home, and what can be set to happen then.
 fn stale(seed: u64) -> (Arc<Subs>, Meanwhile) {
     let (store, meanwhile) = Store::with_meanwhile(seed);
@@ -57,7 +59,7 @@ fn what_is_read_again_undisturbed_is_as_it_was_kept() {
 fn a_subscription_that_is_deleted_while_it_is_read_again_stays_deleted() {
     let (subs, meanwhile) = stale(331);
     refresh_while(&subs, &meanwhile, |subs| subs.run(subs.subs.delete("s")).unwrap());
-    let gone = |subs: &Subs| refusal(subs.run(subs.subs.delete("s"))) == "SUBSCRIPTION_NOT_FOUND";
+    let gone = |subs: &Subs| refusal(subs.run(subs.subs.delete("s"))) == MISSING;
     assert!(gone(&subs) && !subs.subs.has_stale());
     subs.post_stream("events/a", "2");
     // What filled the log is looked for, for a while.
@@ -93,6 +95,23 @@ fn one_of_its_name_that_is_made_while_it_is_read_again_is_not_touched_by_what_is
     subs.run(subs.subs.delivered(&webhook, Delivered::Done)).unwrap();
     let before = subs.get("s");
     assert_eq!(subs.crash_copy().get("s"), before);
+}
+
+/// When the new one is to do something is its own matter: nobody else would have it do that.
+#[test]
+fn one_that_is_made_while_it_is_read_again_wakes_at_once_whatever_the_old_one_waits_for() {
+    let (subs, meanwhile) = stale(337);
+    let elsewhere = json!({ "type": "pull-wake", "pattern": "elsewhere", "wake_stream": "w" });
+    subs.put("other", &elsewhere).unwrap();
+    refresh_while(&subs, &meanwhile, |subs| {
+        subs.run(subs.subs.delete("s")).unwrap();
+        subs.put("s", &hook()).unwrap();
+        subs.post_stream("events/a", "2");
+        // A look at what has come, and no more: whoever drives is reading.
+        let claimed = subs.run(subs.subs.claim("other", br#"{"worker":"one"}"#));
+        assert_eq!(refusal(claimed), "NOTHING_PENDING");
+    });
+    assert_eq!(body_of(&subs)["generation"], 1);
 }
 
 #[test]
