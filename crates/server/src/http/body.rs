@@ -147,7 +147,8 @@ impl<'a> Gathered<'a> {
         to_u64(self.first.len() + self.joined.len())
     }
 
-    /// Takes another piece of a body that has so many bytes at most; false where there is no memory.
+    /// Takes another piece of a body that has so many bytes at most; false where there is no
+    /// memory.
     fn push(&mut self, piece: Bytes, most: u64) -> bool {
         let len = self.len() + to_u64(piece.len());
         if self.len() == 0 {

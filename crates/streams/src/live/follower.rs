@@ -340,8 +340,8 @@ impl Follower {
         !is_over
     }
 
-    /// Gives the events of a parcel of the hub's; nothing where they have to be copied, and there is
-    /// no room for that.
+    /// Gives the events of a parcel of the hub's; nothing where they have to be copied, and there
+    /// is no room for that.
     fn events_of(&self, parcel: &Parcel) -> Option<Framed> {
         let is_shared = !parcel.is_too_early(self.least_cursor);
         let len = u64::try_from(parcel.len()).expect("lengths have 64 bits at most");
