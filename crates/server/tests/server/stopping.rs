@@ -38,8 +38,8 @@ fn frame_of(client: &mut Client, kind: u8) -> Vec<u8> {
     }
 }
 
-/// A load balancer that holds a connection over HTTP/2 hears of it: the server says that it goes, and
-/// until the client has understood that, it answers.
+/// A load balancer that holds a connection over HTTP/2 hears of it: the server says that it goes,
+/// and until the client has understood that, it answers.
 #[test]
 fn a_server_that_stops_is_not_ready_and_says_so_to_whoever_still_can_ask() {
     let server = start(&[("shutdown-timeout", "10s")]);

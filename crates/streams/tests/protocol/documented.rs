@@ -65,7 +65,7 @@ fn claims(code: &str) -> Vec<(u32, &str)> {
     for (at, mark) in marks {
         let text = code[at + mark.len()..].trim_start_matches('s');
         let name = text.split_once("fn ").and_then(|(_, rest)| rest.split_once('(')).unwrap().0;
-        numbers(text).into_iter().for_each(|number| claims.push((number, name)));
+        claims.extend(numbers(text).into_iter().map(|number| (number, name)));
     }
     claims
 }
