@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
 use crate::files::Plan;
-use crate::http::body::Budget;
+use crate::http::budget::Budget;
 use crate::http::cors::Cors;
 use crate::metrics::Metrics;
 use crate::net::origin::Origins;
@@ -35,6 +35,7 @@ pub(crate) struct App {
     pub limiter: Option<Limiter>,
     pub metrics: Metrics,
     pub bodies: Budget,
+    pub requests: Arc<Budget>,
     pub clock: Arc<dyn Clock>,
     /// Is cancelled when the server stops.
     pub stopping: CancellationToken,

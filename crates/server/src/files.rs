@@ -5,6 +5,7 @@
 
 use crate::error::ServeError;
 use crate::http::cold;
+use crate::net::reserve;
 use crate::settings::{Runtime, Settings};
 
 /// Of a thread: its queue of events and what wakes it, and a copy of the listener. There are five.
@@ -53,6 +54,7 @@ impl Plan {
             threads.saturating_mul(OF_THREAD),
             u64::from(settings.webhook_deliveries.0),
             OF_PROCESS,
+            reserve::MOST,
             RESERVE,
         ];
         let needed = needed.into_iter().fold(0, u64::saturating_add);

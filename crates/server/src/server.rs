@@ -26,7 +26,7 @@ use crate::access::Access;
 use crate::app::App;
 use crate::error::ServeError;
 use crate::files::{Allowed, Plan};
-use crate::http::body::Budget;
+use crate::http::budget::Budget;
 use crate::http::cold;
 use crate::http::cors::Cors;
 use crate::metrics::Metrics;
@@ -115,6 +115,7 @@ impl Server {
             cors: Cors::new(&settings),
             limiter: Limiter::new(&settings),
             bodies: Budget::new(settings.max_bodies_bytes.0),
+            requests: Arc::new(Budget::new(settings.max_requests_bytes.0)),
             clock,
             stopping: CancellationToken::new(),
             connections: AtomicU64::new(0),

@@ -134,6 +134,9 @@ pub enum Problem {
     /// No room for a moment.
     #[error("busy: {0}")]
     Busy(String),
+    /// No room for an answer for a moment: others have not been taken.
+    #[error("no room for the answer: {0}")]
+    NoRoomForAnswer(&'static str),
     /// The log takes no changes; what it has can be read.
     #[error("nothing can be changed: {0}")]
     ReadOnly(String),
@@ -178,6 +181,7 @@ impl Problem {
             Self::TooLarge { .. } => "TOO_LARGE",
             Self::Full(_) => "FULL",
             Self::Busy(_) => "BUSY",
+            Self::NoRoomForAnswer(_) => "NO_ROOM_FOR_ANSWER",
             Self::ReadOnly(_) => "LOG_READ_ONLY",
             Self::Stopping => "SERVER_STOPPING",
             Self::Failed(_) => "LOG_FAILED",
@@ -217,7 +221,7 @@ impl Problem {
             }
             Self::TooLarge { .. } => "Send less at once.",
             Self::Full(_) => "Delete streams or add space.",
-            Self::Busy(_) => "Try again in a moment.",
+            Self::Busy(_) | Self::NoRoomForAnswer(_) => "Try again in a moment.",
             Self::ReadOnly(_) => "Mend the disk and restart the server: nothing is lost.",
             Self::Stopping => "Try again when the server is back.",
             Self::Failed(_) => "Restart the server: it reads what the disk has.",
@@ -304,6 +308,7 @@ mod tests {
             Problem::TooLarge { what: "the body", size: 2, limit: 1 },
             Problem::Full(text()),
             Problem::Busy(text()),
+            Problem::NoRoomForAnswer("x"),
             Problem::ReadOnly(text()),
             Problem::Stopping,
             Problem::Failed(text()),

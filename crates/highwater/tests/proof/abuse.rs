@@ -54,6 +54,39 @@ fn clients_that_never_read_cost_a_server_little_however_long_their_stream_is() {
     server.end("-TERM");
 }
 
+/// Requests that one client of HTTP/2 has under way.
+const REQUESTS: u32 = 256;
+
+/// Begins HTTP/2, letting nothing of any answer come, and sends so many requests at once: GET of
+/// these paths in turn, with more headers as HPACK has them.
+fn begin_http2(server: &Serving, paths: &[String], headers: &[u8]) -> TcpStream {
+    let mut client = TcpStream::connect(server.address()).unwrap();
+    // An initial window of nothing.
+    let settings = [&[0, 0, 6, 4, 0, 0, 0, 0, 0][..], &[0, 4, 0, 0, 0, 0]].concat();
+    let mut sent = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &settings[..]].concat();
+    for (number, path) in (0..REQUESTS).zip(paths.iter().cycle()) {
+        let len = u8::try_from(path.len()).unwrap();
+        let head = [b"\x82\x86\x41\x01t\x04", &[len][..], path.as_bytes(), headers].concat();
+        sent.extend(&u32::try_from(head.len()).unwrap().to_be_bytes()[1..]);
+        sent.extend([1, 5]);
+        sent.extend((2 * number + 1).to_be_bytes());
+        sent.extend(head);
+    }
+    client.write_all(&sent).unwrap();
+    client
+}
+
+fn wait_for(server: &Serving, what: &str, is_there: impl Fn(&str) -> bool) {
+    let started = std::time::Instant::now();
+    loop {
+        let metrics = server.ask("GET", "/metrics", "", "").1;
+        if is_there(&metrics) {
+            return;
+        }
+        assert!(started.elapsed().as_secs() < 60, "{what}: {metrics}");
+    }
+}
+
 /// Clients of HTTP/2 say how much of each answer may come, and may have many.
 #[test]
 fn clients_that_let_nothing_of_their_answers_come_cost_a_server_little() {
@@ -63,27 +96,10 @@ fn clients_that_let_nothing_of_their_answers_come_cost_a_server_little() {
     fill(&server, "long", 4);
     let before = peak_mib(&server);
     let queries = ["?offset=-1", "?offset=-1&live=sse", "?offset=-1&live=long-poll"];
-    let mut deaf = Vec::new();
-    for _ in 0..20 {
-        let mut client = TcpStream::connect(server.address()).unwrap();
-        // An initial window of nothing.
-        let settings = [&[0, 0, 6, 4, 0, 0, 0, 0, 0][..], &[0, 4, 0, 0, 0, 0]].concat();
-        let mut sent = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &settings[..]].concat();
-        for (number, query) in (0_u32..256).zip(queries.iter().cycle()) {
-            let path = format!("/v1/stream/long{query}");
-            let len = u8::try_from(path.len()).unwrap();
-            let head = [b"\x82\x86\x41\x01t\x04", &[len][..], path.as_bytes()].concat();
-            sent.extend([0, 0, u8::try_from(head.len()).unwrap(), 1, 5]);
-            sent.extend((2 * number + 1).to_be_bytes());
-            sent.extend(head);
-        }
-        client.write_all(&sent).unwrap();
-        deaf.push(client);
-    }
+    let paths = queries.map(|query| format!("/v1/stream/long{query}"));
+    let deaf: Vec<TcpStream> = (0..20).map(|_| begin_http2(&server, &paths, b"")).collect();
     let all = "requests_total{operation=\"read\",status=\"2xx\"} 1720";
-    while !server.ask("GET", "/metrics", "", "").1.contains(all) {
-        std::thread::yield_now();
-    }
+    wait_for(&server, "answers", |metrics| metrics.contains(all));
     let after = peak_mib(&server);
     // At least 64 KiB for each were 320 MiB.
     assert!(after < before + 128, "{before} MiB before, {after} MiB after");
@@ -91,6 +107,32 @@ fn clients_that_let_nothing_of_their_answers_come_cost_a_server_little() {
     assert_eq!(server.ask("GET", "/v1/stream/long?offset=-1", "", "").0, 200);
     assert_eq!(server.ask("GET", "/healthz", "", "").0, 200);
     drop(deaf);
+    server.end("-TERM");
+}
+
+#[test]
+fn clients_that_wait_with_long_heads_cost_a_server_little() {
+    let folder = temporary();
+    let flags = ["--threads=2", "--max-requests-bytes=8MiB", "--long-poll-timeout=60s"];
+    let server = serve(folder.path(), &flags);
+    fill(&server, "long", 4);
+    let before = peak_mib(&server);
+    // A literal header whose value has 8000 bytes, twice.
+    let header = [&b"\x00\x01x\x7f\xc1\x3d"[..], &[b'v'; 8000]].concat();
+    let paths = ["/v1/stream/long?offset=now&live=long-poll".to_owned()];
+    let waiting: Vec<TcpStream> =
+        (0..20).map(|_| begin_http2(&server, &paths, &header.repeat(2))).collect();
+    // Those that found no room were told.
+    wait_for(&server, "refusals", |metrics| {
+        let told = metrics.split("limits_hit_total{limit=\"requests\"} ").nth(1).unwrap();
+        told.lines().next().unwrap().parse::<u32>().unwrap() > 4500
+    });
+    let after = peak_mib(&server);
+    // All of their heads have 80 MiB.
+    assert!(after < before + 64, "{before} MiB before, {after} MiB after");
+    // Other requests go on.
+    assert_eq!(server.ask("POST", "/v1/stream/long", "", "x").0, 204);
+    drop(waiting);
     server.end("-TERM");
 }
 

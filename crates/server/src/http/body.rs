@@ -1,7 +1,6 @@
 //! Bodies of requests: collected within limits of size, time and memory (I11).
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,9 +10,9 @@ use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
+use super::budget::{Budget, Lease};
 use super::failure::Failure;
 use crate::app::App;
-use crate::metrics::Limit;
 
 /// Most bytes that are read and dropped so that a client whose body is too large hears of it.
 const MOST_DROPPED: u64 = 64 << 20;
@@ -25,51 +24,7 @@ const DROP_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) struct Collected<'a> {
     /// Its bytes.
     pub bytes: Bytes,
-    _lease: Lease<'a>,
-}
-
-/// How much memory bodies take, all together.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    most: u64,
-    used: AtomicU64,
-}
-
-/// A part of the budget.
-#[derive(Debug)]
-struct Lease<'a> {
-    budget: &'a Budget,
-    bytes: u64,
-}
-
-impl Budget {
-    /// Begins with nothing used.
-    pub fn new(most: u64) -> Self {
-        Self { most, used: AtomicU64::new(0) }
-    }
-
-    fn lease(&self) -> Lease<'_> {
-        Lease { budget: self, bytes: 0 }
-    }
-}
-
-impl Lease<'_> {
-    /// Takes more; false when there is not so much left.
-    fn grow_to(&mut self, bytes: u64) -> bool {
-        let more = bytes.saturating_sub(self.bytes);
-        if more == 0 {
-            return true;
-        }
-        let before = self.budget.used.fetch_add(more, Ordering::Relaxed);
-        self.bytes += more;
-        before + more <= self.budget.most
-    }
-}
-
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
+    _lease: Lease<&'a Budget>,
 }
 
 /// Collects a body. What is announced takes nothing, only what has come: whoever sends nothing
@@ -105,22 +60,17 @@ pub(crate) async fn collect_up_to<'a>(
     let limit = limit.min(app.settings.max_body_bytes.0);
     let promised = body.size_hint().exact();
     if promised.is_some_and(|len| len > limit) {
-        return Err(too_large(app, headers, (body, limit)).await);
+        return Err(too_large(headers, (body, limit)).await);
     }
     let most = promised.unwrap_or(limit);
     let mut timer = Timer { within: app.settings.body_timeout.0, sleep: None };
-    while let Some(frame) = next(&mut body, &mut timer).await.inspect_err(|failure| {
-        if *failure == Failure::BodyTooSlow {
-            app.metrics.hit(Limit::BodyTime);
-        }
-    })? {
+    while let Some(frame) = next(&mut body, &mut timer).await? {
         let Ok(data) = frame.into_data() else { continue };
         if gathered.len() + to_u64(data.len()) > limit {
             drop(gathered);
-            return Err(too_large(app, headers, (body, limit)).await);
+            return Err(too_large(headers, (body, limit)).await);
         }
         if !gathered.push(data, most) {
-            app.metrics.hit(Limit::Bodies);
             return Err(Failure::Busy);
         }
     }
@@ -135,11 +85,11 @@ struct Gathered<'a> {
     first: Bytes,
     /// Otherwise all of it.
     joined: Vec<u8>,
-    lease: Lease<'a>,
+    lease: Lease<&'a Budget>,
 }
 
 impl<'a> Gathered<'a> {
-    fn new(lease: Lease<'a>) -> Self {
+    fn new(lease: Lease<&'a Budget>) -> Self {
         Self { first: Bytes::new(), joined: Vec::new(), lease }
     }
 
@@ -184,8 +134,7 @@ fn is_encoded(headers: &HeaderMap) -> bool {
 
 /// Reads on for a while and drops it: a client that is still sending would get a reset instead of
 /// the answer. One that waits for the permission to send is answered at once.
-async fn too_large(app: &App, headers: &HeaderMap, (mut body, limit): (Incoming, u64)) -> Failure {
-    app.metrics.hit(Limit::Body);
+async fn too_large(headers: &HeaderMap, (mut body, limit): (Incoming, u64)) -> Failure {
     if !headers.contains_key(header::EXPECT) {
         let mut timer = Timer { within: DROP_WITHIN, sleep: None };
         let mut dropped = 0;
@@ -237,19 +186,6 @@ fn to_usize(len: u64) -> usize {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_leased_is_given_back_and_no_more_than_the_budget_is_given() {
-        let budget = Budget::new(100);
-        let mut one = budget.lease();
-        assert!(one.grow_to(60) && one.grow_to(60));
-        let mut two = budget.lease();
-        assert!(!two.grow_to(50));
-        drop(two);
-        assert!(one.grow_to(100));
-        drop(one);
-        assert_eq!(budget.used.load(Ordering::Relaxed), 0);
-    }
-
     /// I11.
     #[test]
     fn a_body_takes_the_memory_of_what_has_come_and_at_most_twice_that() {
@@ -261,14 +197,14 @@ mod tests {
                 let piece = vec![u8::try_from(number).unwrap(); len];
                 whole.extend_from_slice(&piece);
                 assert!(gathered.push(piece.into(), most));
-                let used = budget.used.load(Ordering::Relaxed);
+                let used = budget.used();
                 let least = to_u64(whole.len());
                 assert!((least..=2 * least).contains(&used), "{used} for {least}");
             }
-            let used = budget.used.load(Ordering::Relaxed);
+            let used = budget.used();
             assert!(used <= most, "{used} of {most}");
             assert_eq!(gathered.collected().bytes, whole);
-            assert_eq!(budget.used.load(Ordering::Relaxed), 0);
+            assert_eq!(budget.used(), 0);
         }
         let budget = Budget::new(100);
         let mut gathered = Gathered::new(budget.lease());

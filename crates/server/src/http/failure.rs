@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::names;
 use super::reply::Reply;
 use crate::access::Refusal;
+use crate::metrics::Limit;
 
 /// Why a request was not carried out.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +43,11 @@ pub(crate) enum Failure {
     Busy,
     /// The log is being opened.
     Opening,
+    /// There are as many at the moment as there may be.
+    Crowded {
+        /// Of what.
+        what: &'static str,
+    },
     /// The target has no such method.
     Method {
         /// Those it has.
@@ -102,9 +108,10 @@ fn status_of(problem: &Problem) -> StatusCode {
         Problem::TooLarge { what: "the path" | "the name", .. } => StatusCode::URI_TOO_LONG,
         Problem::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Problem::Full(_) => StatusCode::INSUFFICIENT_STORAGE,
-        Problem::Busy(_) | Problem::ReadOnly(_) | Problem::Stopping => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        Problem::Busy(_)
+        | Problem::NoRoomForAnswer(_)
+        | Problem::ReadOnly(_)
+        | Problem::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         Problem::Failed(_) | Problem::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
@@ -148,7 +155,7 @@ impl Failure {
             Self::BodyTooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::BodyBroken => StatusCode::BAD_REQUEST,
             Self::Encoded => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Busy | Self::Opening => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::Crowded { .. } | Self::Opening => StatusCode::SERVICE_UNAVAILABLE,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::NoSuchPath => StatusCode::NOT_FOUND,
             Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
@@ -157,7 +164,32 @@ impl Failure {
 
     /// Whether the next request may find room: no failure of the server.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Busy | Self::Opening | Self::Problem(Problem::Busy(_)))
+        match self {
+            Self::Busy | Self::Crowded { .. } | Self::Opening => true,
+            Self::Problem(problem) => {
+                matches!(problem, Problem::Busy(_) | Problem::NoRoomForAnswer(_))
+            }
+            _ => false,
+        }
+    }
+
+    /// Names the limit that the request hit, if it did.
+    pub fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::Problem(Problem::Full(_)) => Some(Limit::Full),
+            Self::Problem(Problem::Busy(_)) => Some(Limit::Log),
+            Self::Problem(Problem::NoRoomForAnswer(_)) => Some(Limit::Answers),
+            Self::Problem(Problem::TooLarge { what: "the path" | "the name", .. }) => {
+                Some(Limit::Name)
+            }
+            Self::Problem(Problem::TooLarge { .. }) => Some(Limit::Metadata),
+            Self::TooOften { .. } => Some(Limit::Rate),
+            Self::BodyTooLarge { .. } => Some(Limit::Body),
+            Self::BodyTooSlow => Some(Limit::BodyTime),
+            Self::Busy => Some(Limit::Bodies),
+            Self::Crowded { what: "requests" } => Some(Limit::Requests),
+            _ => None,
+        }
     }
 
     /// Gives the code that machines tell failures apart by.
@@ -172,7 +204,7 @@ impl Failure {
             Self::BodyTooSlow => "BODY_TIMEOUT",
             Self::BodyBroken => "BODY_BROKEN",
             Self::Encoded => "CONTENT_ENCODING",
-            Self::Busy => "BUSY",
+            Self::Busy | Self::Crowded { .. } => "BUSY",
             Self::Opening => "OPENING",
             Self::Method { .. } => "METHOD_NOT_ALLOWED",
             Self::NoSuchPath => "NO_SUCH_PATH",
@@ -195,6 +227,7 @@ impl Failure {
             Self::Encoded => "the body has a Content-Encoding".to_owned(),
             Self::Busy => "there is no memory for the body at the moment".to_owned(),
             Self::Opening => "the server is being started".to_owned(),
+            Self::Crowded { what } => format!("there are too many {what} at the moment"),
             Self::Method { allow } => format!("only {allow} are possible here"),
             Self::NoSuchPath => "there is nothing at this path".to_owned(),
             Self::Panicked => "the server has a bug, and may have done it or not".to_owned(),
@@ -207,7 +240,7 @@ impl Failure {
             Self::Subscription(refusal) => refusal.advice(),
             Self::Refused(Refusal::Unknown) => "Send Authorization: Bearer with a valid token.",
             Self::Refused(Refusal::Forbidden(_)) => "Ask for a token with a wider scope.",
-            Self::TooOften { .. } | Self::Busy | Self::Opening => {
+            Self::TooOften { .. } | Self::Busy | Self::Crowded { .. } | Self::Opening => {
                 "Try again after the time in Retry-After."
             }
             Self::BodyTooLarge { .. } => "Send less at once.",
@@ -236,6 +269,10 @@ impl Failure {
             fields.insert("error".to_owned(), error_of(refusal));
         }
         let mut response = problem(status, &fields);
+        if matches!(self, Self::Crowded { what: "requests" }) {
+            // There is no room for the answer either.
+            *response.body_mut() = Reply::default();
+        }
         self.add_headers(&mut response);
         response
     }
@@ -321,5 +358,23 @@ mod tests {
         let busy = Failure::Busy.into_response("id");
         assert_eq!(busy.status().as_u16(), 503);
         assert_eq!(busy.headers()[header::RETRY_AFTER], "1");
+    }
+
+    #[test]
+    fn what_hits_a_limit_is_counted_by_its_name() {
+        let text = || "why".to_owned();
+        for (failure, limit) in [
+            (Failure::from(Problem::Full(text())), Limit::Full),
+            (Problem::Busy(text()).into(), Limit::Log),
+            (Problem::NoRoomForAnswer("why").into(), Limit::Answers),
+            (Problem::TooLarge { what: "the name", size: 2, limit: 1 }.into(), Limit::Name),
+            (Failure::Crowded { what: "requests" }, Limit::Requests),
+            (Failure::Busy, Limit::Bodies),
+        ] {
+            assert_eq!(failure.limit(), Some(limit), "{failure:?}");
+        }
+        // It was counted when it was let in.
+        assert_eq!(Failure::Crowded { what: "connections" }.limit(), None);
+        assert_eq!(Failure::NoSuchPath.limit(), None);
     }
 }

@@ -3,9 +3,11 @@
 //! Walk: `answer` below takes a request through `route` (what is meant), access and rate, to
 //! `write` (create, append, delete), `read` (catch-up and long-poll), `sse`, `control` (what lies
 //! below `__ds`) or `operate` (health, metrics). `failure` is the one place where problems become
-//! answers, `body` collects what comes, `reply` is what goes, `cold` reads from the disk.
+//! answers, `body` collects what comes within a `budget`, `reply` is what goes, `cold` reads from
+//! the disk.
 
 pub(crate) mod body;
+pub(crate) mod budget;
 pub(crate) mod cold;
 pub(crate) mod control;
 pub(crate) mod cors;
@@ -29,25 +31,25 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
 
 use highwater_streams::path::{StreamPath, Target};
 use highwater_streams::service::Reader;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, Version, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Version, header};
 use hyper::body::{Body as _, Incoming};
 use tokio::time::Instant;
 
+use self::budget::{Budget, Lease, Taken};
 use self::failure::Failure;
 use self::reply::Reply;
 use crate::access::scope::Action;
 use crate::access::{Shown, Who};
 use crate::app::App;
-use crate::metrics::{Limit, Operation};
+use crate::metrics::Operation;
 use crate::net::live::{Framing, Handed, Then};
 use crate::net::origin::Peer;
 use crate::net::taking::Taking;
-use crate::net::watch::{Flight, Watch};
+use crate::net::watch::{Flight, Order, Watch};
 
 /// Longest id of a request that a client may bring, bytes.
 const LONGEST_ID: usize = 128;
@@ -61,10 +63,20 @@ pub(crate) struct Connection {
     pub app: Arc<App>,
     pub peer: Peer,
     pub watch: Arc<Watch>,
+    standing: Standing,
     number: u64,
     requests: AtomicU64,
     /// A live answer whose head is on its way.
     handed: Mutex<Option<Handed>>,
+}
+
+/// What a connection may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Everything.
+    Full,
+    /// What operators ask for, once: there are as many connections as there may be.
+    Reserve,
 }
 
 /// A request whose body has not been looked at.
@@ -78,10 +90,10 @@ pub(crate) struct Asked<'a> {
 
 impl Connection {
     /// Begins a connection.
-    pub fn new(app: Arc<App>, peer: Peer, watch: Arc<Watch>) -> Self {
+    pub fn new((app, standing): (Arc<App>, Standing), peer: Peer, watch: Arc<Watch>) -> Self {
         let number = app.connections.fetch_add(1, Ordering::Relaxed);
         let (requests, handed) = (AtomicU64::new(0), Mutex::default());
-        Self { app, peer, watch, number, requests, handed }
+        Self { app, peer, watch, standing, number, requests, handed }
     }
 
     /// Gives its number: no other connection of this server had or has it.
@@ -102,14 +114,13 @@ impl Connection {
         let span = trace::begin(&parts, &self.app.mount, &self.app.settings.stream_root);
         let has_body = !body.is_end_stream();
         let mut operation = Operation::Other;
-        let answer = {
-            let mut dispatch = pin!(self.dispatch(&parts, body, &mut operation));
-            unless_it_panics(dispatch.as_mut()).await
+        let (answer, room) = {
+            let mut work = pin!(self.within_room(&flight, &parts, (body, &mut operation)));
+            unless_it_panics(work.as_mut()).await.unwrap_or_else(|| {
+                self.app.metrics.request_panics.inc();
+                (Err(Failure::Panicked), None)
+            })
         };
-        let answer = answer.unwrap_or_else(|| {
-            self.app.metrics.request_panics.inc();
-            Err(Failure::Panicked)
-        });
         let mut response = answer.unwrap_or_else(|failure| {
             let id = self.request_id(&parts, request_number);
             self.log_failure(&parts, &failure, &id);
@@ -125,6 +136,9 @@ impl Connection {
         if let Some((id, _)) = brought_id(&parts) {
             headers.insert(names::REQUEST_ID, id.clone());
         }
+        if self.standing == Standing::Reserve {
+            self.end_behind(&parts, headers);
+        }
         #[cfg(feature = "otlp")]
         trace::end(&span, response.status(), || self.request_id(&parts, request_number));
         let took = started.elapsed();
@@ -138,11 +152,37 @@ impl Connection {
             "answered"
         );
         if parts.version == Version::HTTP_2 {
-            response.body_mut().carry_in_pieces(flight, Taking::here());
+            response.body_mut().carry_in_pieces(flight, Taking::here(), room);
         } else {
             self.hand_over(&parts, has_body, &mut response, flight);
         }
         Ok(response)
+    }
+
+    /// Carries a request out if there is room for it; gives what it takes until its answer is gone.
+    async fn within_room(
+        &self,
+        flight: &Flight,
+        parts: &Parts,
+        (body, operation): (Incoming, &mut Operation),
+    ) -> (Answer, Option<Lease<Arc<Budget>>>) {
+        if parts.version != Version::HTTP_2 {
+            return (self.dispatch(parts, body, operation).await, None);
+        }
+        let Some(Taken { request, head }) = self.app.requests.admit(flight.others(), parts) else {
+            return (Err(Failure::Crowded { what: "requests" }), None);
+        };
+        let answer = self.dispatch(parts, body, operation).await;
+        drop(head);
+        (answer, request)
+    }
+
+    /// Has the connection end behind an answer.
+    fn end_behind(&self, parts: &Parts, headers: &mut HeaderMap) {
+        self.watch.give(Order::End);
+        if parts.version != Version::HTTP_2 {
+            headers.insert(header::CONNECTION, names::CLOSE);
+        }
     }
 
     /// Takes a live answer of HTTP/1 out of hyper's hands, but for its head.
@@ -190,6 +230,10 @@ impl Connection {
         if !is_probe {
             asked.check_rate()?;
         }
+        let is_for_operators = matches!(&target, Ok(Target::Elsewhere(_)));
+        if self.standing == Standing::Reserve && !is_for_operators {
+            return Err(Failure::Crowded { what: "connections" });
+        }
         match target? {
             Target::Stream(path) => {
                 *operation = Operation::of(&parts.method);
@@ -221,7 +265,7 @@ impl Connection {
         };
         let Some(limiter) = &app.limiter else { return Ok(app.access.prove(token, &*app.clock)) };
         let client = app.origins.client(self.peer, &parts.headers);
-        limiter.check_unproven(client).map_err(|after| too_often(app, after))?;
+        limiter.check_unproven(client).map_err(|after| Failure::TooOften { after })?;
         let who = app.access.prove(token, &*app.clock);
         if matches!(who, Who::Nobody) {
             limiter.count_unproven(client);
@@ -243,11 +287,11 @@ impl Connection {
         let status = failure.status();
         let (method, path) = (&parts.method, parts.uri.path());
         let (code, client) = (failure.code(), self.peer.address);
+        if let Some(limit) = failure.limit() {
+            self.app.metrics.hit(limit);
+        }
         // What finds no room for a moment is counted, and no failure.
         if status.is_server_error() && !failure.is_passing() {
-            if status == http::StatusCode::INSUFFICIENT_STORAGE {
-                self.app.metrics.hit(Limit::Full);
-            }
             tracing::error!(id, %method, path, %client, code, ?failure, "request failed");
         } else {
             tracing::debug!(id, %method, path, %client, code, "request refused");
@@ -310,13 +354,8 @@ impl Asked<'_> {
                 limiter.take_address(self.app.origins.client(self.peer, &self.parts.headers))
             }
         };
-        taken.map_err(|after| too_often(self.app, after))
+        taken.map_err(|after| Failure::TooOften { after })
     }
-}
-
-fn too_often(app: &App, after: Duration) -> Failure {
-    app.metrics.hit(Limit::Rate);
-    Failure::TooOften { after }
 }
 
 /// Gives what comes of a request; nothing when it panics: its connection and all others go on.

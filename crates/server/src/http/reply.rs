@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use crate::net::taking::Taking;
 use crate::net::watch::Flight;
 
+use super::budget::{Budget, Lease};
 use super::sse::Events;
 
 /// Most that is given at once to a client which may take none of it, bytes: a frame of HTTP/2.
@@ -57,6 +59,8 @@ struct Pieces {
     /// The last byte of a long answer is a piece of its own: whoever asks for it has taken, or
     /// let come, all before.
     ending: Ending,
+    /// What the request takes.
+    _room: Option<Lease<Arc<Budget>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,10 +127,16 @@ impl Reply {
     }
 
     /// The same for an answer of HTTP/2, which is given piece by piece.
-    pub fn carry_in_pieces(&mut self, flight: Flight, taking: Option<Taking>) {
+    pub fn carry_in_pieces(
+        &mut self,
+        flight: Flight,
+        taking: Option<Taking>,
+        room: Option<Lease<Arc<Budget>>>,
+    ) {
         let is_short = self.len().is_some_and(|len| len <= SHORT_BYTES);
         let ending = if is_short { Ending::WithTheRest } else { Ending::Apart };
-        self.pieces = taking.map(|taking| Pieces { taking, number: 0, rest: Bytes::new(), ending });
+        let (number, rest) = (0, Bytes::new());
+        self.pieces = taking.map(|taking| Pieces { taking, number, rest, ending, _room: room });
         self.carry(flight);
     }
 
@@ -225,11 +235,10 @@ mod tests {
     use super::*;
     use crate::net::watch::Watch;
     use http_body_util::BodyExt as _;
-    use std::sync::Arc;
 
     fn in_pieces(mut reply: Reply) -> Reply {
         let flight = Arc::new(Watch::new()).request(http::Version::HTTP_2);
-        reply.carry_in_pieces(flight, Some(Taking::default()));
+        reply.carry_in_pieces(flight, Some(Taking::default()), None);
         reply
     }
 

@@ -104,20 +104,36 @@ macro_rules! limits {
 limits! {
     /// Requests per second.
     Rate = "rate",
+    /// Size of a head.
+    Head = "head",
     /// Size of a body.
     Body = "body",
     /// Bodies in memory.
     Bodies = "bodies",
     /// Time for a body.
     BodyTime = "body-time",
+    /// Length of a path.
+    Name = "name",
+    /// Size of what is kept of a stream beside its content.
+    Metadata = "metadata",
+    /// Requests of HTTP/2 at once, and their heads.
+    Requests = "requests",
+    /// Answers in memory.
+    Answers = "answers",
+    /// What waits in the log, for the disk or for a checkpoint.
+    Log = "log",
+    /// Room in the log.
+    Full = "full",
+    /// Connections at once.
+    Connections = "connections",
     /// Connections of one address.
     ConnectionsPerAddress = "connections-per-address",
+    /// What the system has for connections: open files, memory.
+    System = "system",
     /// A connection that was cut.
     Cut = "cut",
     /// An answer of HTTP/2 of which nothing was taken.
     Untaken = "untaken",
-    /// Room in the log.
-    Full = "full",
 }
 
 /// Everything that is counted.

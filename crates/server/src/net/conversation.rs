@@ -49,6 +49,13 @@ pub(super) enum Broken {
     Handshake,
 }
 
+impl Broken {
+    /// Whether a head was larger than the limit: hyper has told the client.
+    pub fn is_head_too_large(&self) -> bool {
+        matches!(self, Self::Hyper(error) if error.is_parse_too_large())
+    }
+}
+
 impl Protocols {
     /// Sets up both. Times are kept by the watch: no timer is armed for each request.
     pub fn new(app: &Arc<App>) -> Self {

@@ -4,13 +4,15 @@
 //! several threads share. `conversation` is what is said on one, `live` an answer that goes on and
 //! on, `linger` a connection's end. `stream` is a client's bytes, `watch` what it does; `rounds`
 //! looks at that, `taking` at each answer of HTTP/2. `tls` is the certificate, `origin` who and
-//! where a request comes from, `opening` what is answered while the log is being opened.
+//! where a request comes from, `opening` what is answered while the log is being opened, `reserve`
+//! are those beyond the limit.
 
 mod conversation;
 pub(crate) mod linger;
 pub(crate) mod live;
 pub(crate) mod opening;
 pub(crate) mod origin;
+pub(crate) mod reserve;
 mod rounds;
 pub(crate) mod stream;
 pub(crate) mod taking;
@@ -21,6 +23,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -30,11 +33,12 @@ use tokio_util::task::TaskTracker;
 
 use self::conversation::{Broken, Protocols, Spoken};
 use self::origin::Peer;
+use self::reserve::{Reserve, Reserved};
 use self::rounds::{Rounds, Visited};
 use self::stream::{Stream, Transport};
-use self::watch::{Patience, Watch};
+use self::watch::{Order, Patience};
 use crate::app::App;
-use crate::http::Connection;
+use crate::http::{Connection, Standing};
 use crate::metrics::{Counted, Limit};
 use crate::rate::Networks;
 
@@ -49,6 +53,7 @@ pub(crate) struct Door {
     patience: Patience,
     rounds: Arc<Rounds>,
     slots: Arc<Semaphore>,
+    reserve: Arc<Reserve>,
     per_address: Option<Arc<PerAddress>>,
 }
 
@@ -71,6 +76,7 @@ impl Door {
             patience,
             rounds: Arc::default(),
             slots: Arc::new(Semaphore::new(slots)),
+            reserve: Arc::default(),
             per_address: (most > 0).then(|| {
                 let networks = Networks::new(settings);
                 Arc::new(PerAddress { most, networks, counts: Mutex::default() })
@@ -91,24 +97,19 @@ impl Door {
         let stopping = &self.app.stopping;
         let running = TaskTracker::new();
         loop {
-            let slot = tokio::select! {
-                slot = Arc::clone(&self.slots).acquire_owned() => {
-                    slot.expect("the semaphore is never closed")
-                }
-                () = stopping.cancelled() => break,
-            };
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = stopping.cancelled() => break,
             };
             match accepted {
                 Ok((stream, address)) => {
-                    if let Some(served) = self.admit(stream, address, slot) {
+                    if let Some(served) = self.admit(stream, address) {
                         running.spawn(served);
                     }
                 }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
+                    self.app.metrics.hit(Limit::System);
                     tracing::warn!(%error, "cannot accept connections; trying again");
                     tokio::time::sleep(BREATHER).await;
                 }
@@ -130,7 +131,6 @@ impl Door {
         self: &Arc<Self>,
         stream: TcpStream,
         address: SocketAddr,
-        slot: OwnedSemaphorePermit,
     ) -> Option<impl Future<Output = ()> + Send + use<>> {
         let held = match &self.per_address {
             None => None,
@@ -151,8 +151,18 @@ impl Door {
         let metrics = &self.app.metrics;
         metrics.accepted.inc();
         let peer = Peer { address, is_tls: self.tls.is_some() };
-        let connection =
-            Arc::new(Connection::new(Arc::clone(&self.app), peer, Arc::new(Watch::new())));
+        let slot = Arc::clone(&self.slots).try_acquire_owned().ok();
+        let standing = if slot.is_some() { Standing::Full } else { Standing::Reserve };
+        let connection = Connection::new((Arc::clone(&self.app), standing), peer, Arc::default());
+        let connection = Arc::new(connection);
+        let slot = slot.map_or_else(
+            || {
+                metrics.hit(Limit::Connections);
+                let reserved = self.reserve.take(connection.number(), &connection.watch);
+                Slot::Reserve { _reserved: Box::new(reserved) }
+            },
+            |permit| Slot::Own { _permit: permit },
+        );
         let place = Place {
             _visited: self.rounds.visit(connection.number(), address, &connection.watch),
             _counted: Counted::new(&metrics.connections),
@@ -164,6 +174,9 @@ impl Door {
         Some(async move {
             let _place = place;
             if let Err(error) = door.protocols.go_on(begun, &connection).await {
+                if error.is_head_too_large() {
+                    door.app.metrics.hit(Limit::Head);
+                }
                 tracing::debug!(address = %connection.peer.address, %error, "connection ended");
             }
         })
@@ -175,7 +188,14 @@ impl Door {
             None => Transport::Plain(stream),
             Some(acceptor) => {
                 let handshake = tokio::time::timeout(self.patience.head, acceptor.accept(stream));
-                Transport::Tls(Box::new(Box::pin(handshake).await.map_err(|_| Broken::Handshake)??))
+                let mut handshake = Box::pin(handshake);
+                let shaken = std::future::poll_fn(|context| {
+                    if connection.watch.order(context.waker()) == Order::Close {
+                        return Poll::Ready(Err(Broken::Handshake));
+                    }
+                    handshake.as_mut().poll(context).map_err(|_| Broken::Handshake)
+                });
+                Transport::Tls(Box::new(shaken.await??))
             }
         };
         let stream = Stream::new(transport, Arc::clone(&connection.watch));
@@ -188,7 +208,13 @@ struct Place {
     _visited: Visited,
     _counted: Counted,
     _held: Option<Held>,
-    _slot: OwnedSemaphorePermit,
+    _slot: Slot,
+}
+
+/// Which of the connections that there may be it is.
+enum Slot {
+    Own { _permit: OwnedSemaphorePermit },
+    Reserve { _reserved: Box<Reserved> },
 }
 
 /// Whether an error of accepting is about one connection that is gone already.
@@ -252,7 +278,7 @@ mod tests {
     }
 
     fn bytes_of_task<F>(
-        _make: impl FnOnce(&Arc<Door>, TcpStream, SocketAddr, OwnedSemaphorePermit) -> Option<F>,
+        _make: impl FnOnce(&Arc<Door>, TcpStream, SocketAddr) -> Option<F>,
     ) -> usize {
         size_of::<F>()
     }

@@ -65,6 +65,12 @@ pub(crate) enum Order {
     Close = 3,
 }
 
+impl Default for Watch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Watch {
     /// Begins with an idle connection.
     pub fn new() -> Self {
@@ -102,12 +108,12 @@ impl Watch {
 
     /// Notes a request; it lasts until what is returned is dropped.
     pub fn request(self: &Arc<Self>, version: http::Version) -> Flight {
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        let others = self.requests.fetch_add(1, Ordering::Relaxed);
         self.is_in_head.store(false, Ordering::Relaxed);
         if version == http::Version::HTTP_2 {
             self.is_http2.store(true, Ordering::Relaxed);
         }
-        Flight(Arc::clone(self))
+        Flight { watch: Arc::clone(self), others }
     }
 
     /// Notes bytes that came.
@@ -175,13 +181,23 @@ impl Watch {
 
 /// A request on its way.
 #[derive(Debug)]
-pub(crate) struct Flight(Arc<Watch>);
+pub(crate) struct Flight {
+    watch: Arc<Watch>,
+    others: u32,
+}
+
+impl Flight {
+    /// Number of others that were on their way when it began.
+    pub fn others(&self) -> u32 {
+        self.others
+    }
+}
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        if self.0.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.0.phase_ms.store(self.0.now_ms(), Ordering::Relaxed);
-            self.0.is_in_head.store(false, Ordering::Relaxed);
+        if self.watch.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.watch.phase_ms.store(self.watch.now_ms(), Ordering::Relaxed);
+            self.watch.is_in_head.store(false, Ordering::Relaxed);
         }
     }
 }

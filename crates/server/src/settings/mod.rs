@@ -230,8 +230,8 @@ settings! {
         rate_ipv6_prefix("rate-ipv6-prefix", "BITS"): u16 = 64;
     }
     "Connections" {
-        /// Connections at once; more wait to be accepted. There are fewer where the system allows
-        /// too few open files: the log has its own first.
+        /// Connections at once; there are fewer where the system allows too few open files: the log
+        /// has its own first. A few more are answered: 503 and the end, but for health and metrics.
         max_connections("max-connections", "N"): Amount = Amount(20_000);
         /// Connections at once from one address; more are closed. 0 is no limit.
         max_connections_per_address("max-connections-per-address", "N"): Amount = Amount(0);
@@ -240,6 +240,9 @@ settings! {
         send_buffer_bytes("send-buffer-bytes", "SIZE"): Size = Size::kib(512);
         /// Largest head of a request, bytes.
         max_head_bytes("max-head-bytes", "SIZE"): Size = Size::kib(64);
+        /// Requests of HTTP/2 under way, all together: 4KiB for each beyond the first four of its
+        /// connection, and heads of more than 8KiB; beyond it 503.
+        max_requests_bytes("max-requests-bytes", "SIZE"): Size = Size::mib(256);
         /// Requests at once on one HTTP/2 connection.
         max_h2_streams("max-h2-streams", "N"): u32 = 256;
         /// Longest time for the head of a request, from its first byte, and for a TLS handshake.

@@ -91,6 +91,47 @@ async fn bodies_of_requests_that_wait_keep_nothing_from_the_others_of_their_conn
     }
 }
 
+/// I11.
+#[tokio::test]
+async fn requests_of_http2_and_their_heads_are_bounded_all_together() {
+    let changes =
+        [("max-requests-bytes", "64KiB"), ("long-poll-timeout", "20s"), ("shutdown-timeout", "1s")];
+    let server = start(&changes);
+    server.make("a");
+    let target = stream("a") + "?offset=now&live=long-poll";
+    // Four requests of a connection are free, sixteen are as many as there is room for.
+    for (requests, header, admitted) in [(40, 10, 20), (4, 30_000, 2)] {
+        let sender = http2(&server).await;
+        let polls: Vec<_> = (0..requests)
+            .map(|_| {
+                let mut sender = sender.clone();
+                let request = http::Request::builder()
+                    .uri(format!("http://test{target}"))
+                    .header("x-much", "v".repeat(header))
+                    .body(Full::default())
+                    .unwrap();
+                tokio::spawn(async move { sender.send_request(request).await.unwrap() })
+            })
+            .collect();
+        let all = [
+            format!("highwater_subscribers {admitted}\n"),
+            format!("limit=\"requests\"}} {}\n", if requests == 40 { 20 } else { 22 }),
+        ];
+        while !all.iter().all(|line| server.metrics().contains(line)) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(server.append("a", "news").status, 204);
+        let mut refused = 0;
+        for poll in polls {
+            let response = poll.await.unwrap();
+            refused += usize::from(response.status() == 503);
+            let is_told = response.headers().contains_key("retry-after");
+            assert_eq!(is_told, response.status() == 503, "{response:?}");
+        }
+        assert_eq!(refused, requests - admitted);
+    }
+}
+
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let server = start(&[]);

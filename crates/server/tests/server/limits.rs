@@ -121,6 +121,11 @@ fn a_head_that_is_too_large_is_431() {
     let mut long = server.client();
     long.send(format!("GET /{} HTTP/1.1\r\nHost: t\r\n\r\n", "x".repeat(100_000)));
     assert!(matches!(long.head().0, 414 | 431));
+    drop((many, long));
+    let started = Instant::now();
+    while !server.metrics().contains("limits_hit_total{limit=\"head\"} 2") {
+        assert!(started.elapsed() < PATIENCE, "{}", server.metrics());
+    }
 }
 
 /// Request smuggling.
@@ -191,33 +196,40 @@ fn connections_are_bounded_and_those_of_one_address_too() {
     }
 }
 
+/// I11: beyond the limit, operators are heard and others are told; who says nothing keeps nobody
+/// out.
 #[test]
-fn a_connection_beyond_the_most_waits_until_another_one_ends_and_all_are_served_in_turn() {
-    let server = start(&[("max-connections", "2")]);
-    let (mut one, mut two) = (server.client(), server.client());
-    assert_eq!(one.ask("GET", "/healthz", &[], "").status, 200);
-    assert_eq!(two.ask("GET", "/healthz", &[], "").status, 200);
-    let mut beyond: Vec<Client> = (0..5).map(|_| server.client()).collect();
-    for client in &mut beyond {
-        client.send("GET /healthz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
-        client.stream.get_ref().set_nonblocking(true).unwrap();
-    }
-    for _ in 0..20 {
-        assert_eq!(one.ask("GET", "/healthz", &[], "").status, 200);
-        assert_eq!(two.ask("GET", "/healthz", &[], "").status, 200);
-        for client in &mut beyond {
-            let nothing = client.stream.read(&mut [0]).unwrap_err();
-            assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
+fn a_server_with_as_many_connections_as_there_may_be_says_so_and_answers_its_operators() {
+    let server = start(&[("max-connections", "5")]);
+    server.make("a");
+    let mut full: Vec<Client> = Vec::new();
+    while full.len() < 5 {
+        let mut client = server.client();
+        client.send("GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n");
+        // One that came while another ended, has to go.
+        if client.answer("GET").header("connection") != Some("close") {
+            full.push(client);
         }
     }
-    let metrics = one.ask("GET", "/metrics", &[], "").text();
-    assert!(metrics.contains("\nhighwater_connections 2\n"), "{metrics}");
-    drop(one);
-    for mut client in beyond {
-        client.stream.get_ref().set_nonblocking(false).unwrap();
-        assert_eq!(client.answer("GET").status, 200);
+    let silent: Vec<Client> = (0..200).map(|_| server.client()).collect();
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        let mut client = server.client();
+        let answer = client.ask("GET", path, &[], "");
+        assert_eq!((answer.status, answer.header("connection")), (200, Some("close")), "{path}");
+        assert_eq!(client.rest(), b"", "one answer is all");
     }
-    assert_eq!(two.ask("GET", "/healthz", &[], "").status, 200);
+    let refused = server.append("a", "x");
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert_eq!(refused.header("connection"), Some("close"));
+    let metrics = server.metrics();
+    assert!(!metrics.contains("limits_hit_total{limit=\"connections\"} 0"), "{metrics}");
+    assert!(metrics.contains("limits_hit_total{limit=\"requests\"} 0"), "{metrics}");
+    assert_eq!(full[0].ask("GET", &stream("a"), &[], "").status, 200, "the others go on");
+    drop((full, silent));
+    let started = Instant::now();
+    while server.append("a", "x").status != 204 {
+        assert!(started.elapsed() < PATIENCE, "there is room again");
+    }
 }
 
 #[test]
@@ -269,6 +281,11 @@ fn what_is_known_of_a_stream_is_bounded_and_so_is_that_of_all_streams() {
     let long = format!("text/plain; note={}", "x".repeat(100));
     let refused = server.ask("PUT", &stream("a"), &[("Content-Type", &long)], "");
     assert_eq!((refused.status, refused.json()["code"].as_str()), (413, Some("TOO_LARGE")));
+    let metrics = server.metrics();
+    for limit in ["name", "metadata"] {
+        let hit = format!("limits_hit_total{{limit=\"{limit}\"}} 1");
+        assert!(metrics.contains(&hit), "{metrics}");
+    }
     let mut client = server.client();
     let made = (0..2000).take_while(|number| {
         let answer = client.ask("PUT", &stream(&format!("s{number}")), &[TEXT], "");

@@ -189,7 +189,7 @@ impl Streams {
     /// yet, until they are gone.
     ///
     /// # Errors
-    /// [`Problem::Busy`] while there is no room for them.
+    /// [`Problem::NoRoomForAnswer`].
     pub fn hold(&self, bytes: Bytes, reader: Reader) -> Outcome<Bytes> {
         let len = bytes.len();
         let needed = u64::try_from(len).expect("lengths have 64 bits at most");
@@ -202,7 +202,7 @@ impl Streams {
         if has_room {
             return Ok(lease.counted(bytes, len));
         }
-        Err(Problem::Busy("there is no memory for an answer of this length".to_owned()))
+        Err(Problem::NoRoomForAnswer("it is longer than what others leave"))
     }
 
     /// Number of streams that are followed.

@@ -60,7 +60,7 @@ impl From<Unread> for Problem {
     fn from(unread: Unread) -> Self {
         match unread {
             Unread::NoRoom { .. } => {
-                Self::Busy("there is no memory for a message as long as the next one".to_owned())
+                Self::NoRoomForAnswer("the next message is longer than what others leave")
             }
             Unread::Failed(problem) => problem,
         }
@@ -71,8 +71,9 @@ impl Streams {
     /// Reads the chunk that begins at a place. A use of the stream.
     ///
     /// # Errors
-    /// [`Problem::NotFound`], [`Problem::Gone`], [`Problem::InsideMessage`], [`Problem::Busy`] for
-    /// a message longer than a chunk while answers fill their memory, and what the log gives.
+    /// [`Problem::NotFound`], [`Problem::Gone`], [`Problem::InsideMessage`],
+    /// [`Problem::NoRoomForAnswer`] for a message longer than a chunk while answers fill their
+    /// memory, and what the log gives.
     pub fn read(&self, path: &StreamPath, place: Place) -> Outcome<Chunk> {
         loop {
             let view = self.head(path)?;

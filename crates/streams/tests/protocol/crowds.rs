@@ -281,7 +281,7 @@ fn messages_longer_than_a_chunk_share_the_memory_of_answers() {
     store.put("b", &create(JSON, "[1]")).unwrap();
     let mut held =
         vec![store.get("a", Place::Start).unwrap(), store.get("a", Place::Start).unwrap()];
-    assert_eq!(code(store.get("a", Place::Start)), "BUSY");
+    assert_eq!(code(store.get("a", Place::Start)), "NO_ROOM_FOR_ANSWER");
     assert_eq!(text_of(&store.get("b", Place::Start).unwrap()), "[1]", "short ones go on");
     held.pop();
     assert_eq!(text_of(&store.get("a", Place::Start).unwrap()), message);

@@ -103,7 +103,7 @@ fn readers_that_are_behind_hold_no_more_long_messages_than_there_is_memory_for()
         assert_eq!(held(&readers), ROOM_FOR);
     }
     let room_left = store.get("a", Place::Start);
-    assert_eq!(code(room_left), "BUSY", "those of chunks are the same memory");
+    assert_eq!(code(room_left), "NO_ROOM_FOR_ANSWER", "those of chunks are the same memory");
     // Each that goes makes room for one more: somebody is woken for it.
     while !readers.is_empty() {
         readers.remove(0);
@@ -243,7 +243,7 @@ fn what_nobody_takes_fills_its_memory_and_no_more_and_reads_go_on_in_short_chunk
     // What cannot be shorter has to wait.
     let one = store.get("j", Place::Start).unwrap();
     assert_eq!(one.body.to_bytes(), "[1]");
-    assert_eq!(code(store.get("j", Place::At(one.next))), "BUSY");
+    assert_eq!(code(store.get("j", Place::At(one.next))), "NO_ROOM_FOR_ANSWER");
     drop((chunks, readers));
     assert_eq!(store.get("t", Place::Start).unwrap().body.len(), 64 << 10);
     assert!(store.get("j", Place::At(one.next)).is_ok());

@@ -1,0 +1,149 @@
+//! Memory that requests share, counted in bytes (I11).
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::request::Parts;
+
+/// Requests of HTTP/2 on one connection that are not counted.
+const FREE_REQUESTS: u32 = 4;
+/// What a request takes that is under way, bytes, about.
+const REQUEST_BYTES: u64 = 4 << 10;
+/// Heads up to this size are not counted, bytes.
+const FREE_HEAD_BYTES: u64 = 8 << 10;
+/// What a header takes beside its text, bytes, about.
+const HEADER_BYTES: usize = 128;
+
+/// How much memory something takes, all together.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    most: u64,
+    used: AtomicU64,
+}
+
+/// A part of a budget, which is borrowed or shared, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease<B: Deref<Target = Budget>> {
+    budget: B,
+    bytes: u64,
+}
+
+/// What a request of HTTP/2 takes of the memory for requests.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// Until its answer is gone.
+    pub request: Option<Lease<Arc<Budget>>>,
+    /// Until its answer is begun.
+    pub head: Option<Lease<Arc<Budget>>>,
+}
+
+impl Budget {
+    /// Begins with nothing used.
+    pub fn new(most: u64) -> Self {
+        Self { most, used: AtomicU64::new(0) }
+    }
+
+    /// Takes nothing yet.
+    pub fn lease(&self) -> Lease<&Self> {
+        Lease { budget: self, bytes: 0 }
+    }
+
+    /// Takes what a request of HTTP/2 needs that comes beside so many others of its connection;
+    /// nothing where there is no room. A connection of HTTP/1 has one request at a time, and of
+    /// HTTP/2 most have a few: those take nothing.
+    pub fn admit(self: &Arc<Self>, others: u32, parts: &Parts) -> Option<Taken> {
+        let head_bytes = head_bytes(parts);
+        let request = if others < FREE_REQUESTS { 0 } else { REQUEST_BYTES };
+        let head = if head_bytes <= FREE_HEAD_BYTES { 0 } else { head_bytes };
+        let take = |bytes: u64| {
+            let mut lease = Lease { budget: Arc::clone(self), bytes: 0 };
+            lease.grow_to(bytes).then_some(lease)
+        };
+        let request = if request > 0 { Some(take(request)?) } else { None };
+        let head = if head > 0 { Some(take(head)?) } else { None };
+        Some(Taken { request, head })
+    }
+
+    /// Bytes in use.
+    #[cfg(test)]
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+impl<B: Deref<Target = Budget>> Lease<B> {
+    /// Takes more; false when there is not so much left.
+    pub fn grow_to(&mut self, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        if more == 0 {
+            return true;
+        }
+        let before = self.budget.used.fetch_add(more, Ordering::Relaxed);
+        self.bytes += more;
+        before + more <= self.budget.most
+    }
+}
+
+impl<B: Deref<Target = Budget>> Drop for Lease<B> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What a head takes, bytes, about.
+fn head_bytes(parts: &Parts) -> u64 {
+    let target = parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    let headers = parts.headers.iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + value.len() + HEADER_BYTES);
+    u64::try_from(target + headers.sum::<usize>()).expect("lengths have 64 bits at most")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_leased_is_given_back_and_no_more_than_the_budget_is_given() {
+        let budget = Budget::new(100);
+        let mut one = budget.lease();
+        assert!(one.grow_to(60) && one.grow_to(60));
+        let mut two = budget.lease();
+        assert!(!two.grow_to(50));
+        drop(two);
+        assert!(one.grow_to(100));
+        drop(one);
+        assert_eq!(budget.used(), 0);
+    }
+
+    fn parts(headers: usize, len: usize) -> Parts {
+        let mut request = http::Request::builder();
+        for number in 0..headers {
+            request = request.header(format!("x-{number}"), "v".repeat(len));
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    /// I11.
+    #[test]
+    fn many_requests_of_a_connection_and_long_heads_count_and_others_do_not() {
+        let budget = Arc::new(Budget::new(100 << 10));
+        let few: Vec<Taken> =
+            (0..4).map(|others| budget.admit(others, &parts(20, 100)).unwrap()).collect();
+        assert_eq!(budget.used(), 0);
+        let long = budget.admit(0, &parts(1, 50 << 10)).unwrap();
+        assert!(budget.used() > 50 << 10);
+        assert!(budget.admit(0, &parts(1, 50 << 10)).is_none());
+        assert!(budget.admit(0, &parts(1000, 1)).is_none(), "short ones are many");
+        let used = budget.used();
+        let many: Vec<Taken> =
+            (4..).map_while(|others| budget.admit(others, &parts(1, 1))).collect();
+        assert!((10..13).contains(&many.len()), "{}", many.len());
+        drop(long.head);
+        assert!(budget.used() < used);
+        drop((long.request, few, many));
+        assert_eq!(budget.used(), 0);
+    }
+}

@@ -1,0 +1,74 @@
+//! A few connections beyond the limit, so that whoever looks after a full server hears from it, and
+//! others hear that it is full (I11). Each gets one answer, and the oldest makes way: those that
+//! say nothing keep nobody out.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::watch::{Order, Watch};
+
+/// How many.
+pub(crate) const MOST: u64 = 32;
+
+/// The connections beyond the limit, oldest first, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Reserve {
+    connections: Mutex<VecDeque<(u64, Arc<Watch>)>>,
+}
+
+/// A place in the reserve, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    reserve: Arc<Reserve>,
+    number: u64,
+}
+
+impl Reserve {
+    /// Takes a connection in; the oldest is closed where it is one too many.
+    pub fn take(self: &Arc<Self>, number: u64, watch: &Arc<Watch>) -> Reserved {
+        let mut connections = self.lock();
+        connections.push_back((number, Arc::clone(watch)));
+        let is_full = u64::try_from(connections.len()).is_ok_and(|len| len > MOST);
+        let oldest = if is_full { connections.pop_front() } else { None };
+        drop(connections);
+        if let Some((_, oldest)) = oldest {
+            oldest.give(Order::Close);
+        }
+        Reserved { reserve: Arc::clone(self), number }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, Arc<Watch>)>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.reserve.lock().retain(|(number, _)| *number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    #[test]
+    fn the_oldest_of_too_many_is_closed_and_whoever_ends_makes_room() {
+        let reserve = Arc::new(Reserve::default());
+        let watches: Vec<Arc<Watch>> = (0..MOST + 2).map(|_| Arc::default()).collect();
+        let take = |at: u64| reserve.take(at, &watches[usize::try_from(at).unwrap()]);
+        let closed =
+            || watches.iter().filter(|watch| watch.order(Waker::noop()) == Order::Close).count();
+        let mut places: Vec<Reserved> = (0..MOST).map(take).collect();
+        assert_eq!(closed(), 0);
+        places.remove(5);
+        places.push(take(MOST));
+        assert_eq!(closed(), 0);
+        places.push(take(MOST + 1));
+        assert_eq!(closed(), 1);
+        assert_eq!(watches[0].order(Waker::noop()), Order::Close);
+        drop(places);
+        assert!(reserve.lock().is_empty());
+    }
+}
