@@ -295,3 +295,21 @@ fn a_configuration_file_leads_to_files_beside_it_from_wherever_the_server_is_sta
     assert_eq!(server.ask("PUT", STREAM, "", "").0, 401);
     server.end("-TERM");
 }
+
+#[test]
+fn why_a_token_was_not_accepted_is_said_in_the_log_and_the_token_is_not() {
+    let folder = temporary();
+    let path = folder.path().join("tokens.toml");
+    std::fs::write(&path, "").unwrap();
+    let server = serve(folder.path(), &[&format!("--auth={}", path.display())]);
+    for _ in 0..20 {
+        assert_eq!(server.ask("GET", STREAM, "Authorization: Bearer guessed\r\n", "").0, 401);
+    }
+    let said = server.end_and_read("-TERM");
+    let lines = said.matches("a bearer token was not accepted").count();
+    assert!((1..20).contains(&lines), "{lines} lines: {said}");
+    assert!(
+        said.contains("it is not in the file of tokens") && !said.contains("guessed"),
+        "{said}"
+    );
+}

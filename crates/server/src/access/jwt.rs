@@ -163,6 +163,7 @@ mod tests {
     use super::super::scope::Action;
     use super::*;
     use jsonwebtoken::{EncodingKey, crypto};
+    use proptest::prelude::*;
     use serde_json::json;
 
     const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -326,6 +327,21 @@ mod tests {
             assert!(refused.contains(claim), "{refused}");
             wrong.as_object_mut().unwrap().remove(claim);
             assert!(found(&header, &wrong, &expected).is_err(), "{claim} missing");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_a_valid_token_and_none_is_a_panic(
+            header in "\\PC{0,80}",
+            claims in "\\PC{0,80}",
+            text in "[\\PC.]{0,200}",
+        ) {
+            let part = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
+            let made = format!("{}.{}.{}", part(&header), part(&claims), part("signature"));
+            for token in [text.as_str(), &made] {
+                prop_assert!(find(token, keys().iter(), &Expected::default(), NOW).is_err());
+            }
         }
     }
 }
