@@ -1,10 +1,10 @@
 //! JSON Web Tokens (RFC 7519), signed by one of the keys.
 //!
-//! A key has one algorithm, so a token cannot choose how it is checked. `exp` is required; `nbf`,
-//! `iss` and `aud` are checked where they are given or asked for. Scopes stand in the claims
-//! `scope` (RFC 8693) or `scopes`, as text that is separated by spaces, or as a list. What a token
-//! wants to be understood and is not (`crit`) makes it invalid, and so does a claim of the wrong
-//! type: one that is not looked at would let in more than was meant.
+//! A key has one algorithm, so a token cannot choose how it is checked. `exp` is required; `nbf`
+//! and `aud` are checked where they are given, `iss` and `aud` where they are asked for. Scopes
+//! stand in the claims `scope` (RFC 8693) or `scopes`, as text that is separated by spaces, or as a
+//! list. What a token wants to be understood and is not (`crit`) makes it invalid, and so does a
+//! claim of the wrong type: one that is not looked at would let in more than was meant.
 
 use std::time::Duration;
 
@@ -141,11 +141,16 @@ impl Claims {
         if expected.issuer.is_some() && self.iss != expected.issuer {
             return Err("it names another issuer, or none (iss)".to_owned());
         }
-        let is_for = |audience: &String| self.aud.iter().any(|named| named == audience);
-        if expected.audience.as_ref().is_some_and(|audience| !is_for(audience)) {
-            return Err("it is for another audience, or none (aud)".to_owned());
+        match &expected.audience {
+            Some(audience) if !self.aud.iter().any(|named| named == audience) => {
+                Err("it is for another audience, or none (aud)".to_owned())
+            }
+            // It is for others (RFC 7519, section 4.1.3).
+            None if self.aud.iter().next().is_some() => {
+                Err("it is for an audience (aud), and auth-audience is not set".to_owned())
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -320,6 +325,14 @@ mod tests {
         let mut many = right.clone();
         many["aud"] = json!(["other", "streams"]);
         assert!(found(&header, &many, &expected).is_ok());
+        for aud in [json!("streams"), json!(["streams"])] {
+            let refused = of_claims(&json!({ "exp": LATER, "aud": aud })).unwrap_err();
+            assert!(
+                refused.contains("auth-audience"),
+                "it is for somebody, and that may be another"
+            );
+        }
+        assert!(of_claims(&json!({ "exp": LATER, "aud": [], "iss": "any" })).is_ok());
         for (claim, value) in [("iss", json!("other")), ("aud", json!(["other"]))] {
             let mut wrong = right.clone();
             wrong[claim] = value;

@@ -294,7 +294,7 @@ settings! {
         auth_hs256("auth-hs256", "FILE"): Option<PathBuf> = None;
         /// Issuer that JWTs must name.
         auth_issuer("auth-issuer", "TEXT"): Option<String> = None;
-        /// Audience that JWTs must name.
+        /// Audience that JWTs must name; without it, they must name none.
         auth_audience("auth-audience", "TEXT"): Option<String> = None;
         /// Listen on an address that is not loopback, and let anybody do everything.
         insecure_no_auth("insecure-no-auth", "true|false"): bool = false;
