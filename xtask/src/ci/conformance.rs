@@ -16,7 +16,7 @@ use super::tools;
 use crate::report::{StepReport, Tally, Verdict};
 use crate::workspace::{Workspace, remove_folder};
 
-/// Seconds after which it is taken for stuck; it needs about 60.
+/// Seconds after which it is taken for stuck; it needs about 100.
 const LIMIT: &str = "600";
 
 /// Tests of the public suite in the version of the lock file, those of subscriptions among them.
