@@ -59,7 +59,7 @@ fn bodies_that_are_announced_keep_no_memory_from_those_that_come() {
     assert_eq!(last.answer("POST").status, 204);
 }
 
-/// I11.
+/// Points 52 and 53.
 #[test]
 fn reports_to_subscriptions_are_refused_before_their_body_is_waited_for() {
     let server = start(&[]);
