@@ -20,9 +20,12 @@ use crate::maintenance::{self, Keeper, Kept, Maintenance};
 use crate::metrics::LaneMetrics;
 use crate::options::Options;
 use crate::recover::{lane_of, open_lane, open_store};
-use crate::request::{Append, Appended, Create, CreateOutcome, Created, Fork, Info};
+use crate::request::{Append, Appended, Create, CreateOutcome, Created, Fork, Info, Walk};
 use crate::supplier::Supplier;
 use crate::write_path::Chosen;
+
+/// Streams that one step of a walk looks at.
+const WALKED: usize = 4096;
 
 const UNPANICKED: &str = "nobody panics with this lock held";
 
@@ -311,6 +314,19 @@ impl Log {
         names.sort_unstable();
         names.truncate(limit);
         names
+    }
+
+    /// Names of streams that begin so, in no order, a few at a time: those that were there all the
+    /// while from the first call to the last come exactly once. Costs the same for each stream, and
+    /// holds no lock for long.
+    pub fn walk(&self, prefix: &str, walk: Walk) -> (Vec<String>, Option<Walk>) {
+        let Some(lane) = self.lanes.get(walk.lane) else { return (Vec::new(), None) };
+        let (names, next) = lane.walk(prefix, walk.slot, WALKED);
+        let next = match next {
+            Some(slot) => Some(Walk { slot, ..walk }),
+            None => Some(Walk { lane: walk.lane + 1, slot: 0 }),
+        };
+        (names, next.filter(|next| next.lane < self.lanes.len()))
     }
 
     /// Whether all lanes take appends.

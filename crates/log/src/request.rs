@@ -162,3 +162,10 @@ pub struct Info {
     /// Configuration.
     pub config: Arc<Config>,
 }
+
+/// Where a walk over the names of all streams is; it begins at the default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Walk {
+    pub(crate) lane: usize,
+    pub(crate) slot: usize,
+}

@@ -104,6 +104,29 @@ impl Lane {
         }
     }
 
+    /// Streams of this lane whose names begin so, in no order, as far as they stand in some of its
+    /// places; gives where the next ones begin, or nothing where these are the last.
+    pub fn walk(&self, prefix: &str, from: usize, most: usize) -> (Vec<String>, Option<usize>) {
+        let (mut found, mut at, until) = (Vec::new(), from, from.saturating_add(most));
+        loop {
+            let state = self.lock();
+            let end = until.min(at + HELD);
+            for (slot, _) in state.table.some(at..end) {
+                let name = state.table.name(slot);
+                if name.starts_with(prefix) && self.is_listed(&state, slot) {
+                    found.push(name.to_owned());
+                }
+            }
+            at = end;
+            if at >= state.table.slots() {
+                return (found, None);
+            }
+            if at >= until {
+                return (found, Some(at));
+            }
+        }
+    }
+
     /// Whether readers may see a stream.
     fn is_listed(&self, state: &State, at: SlotNo) -> bool {
         let flags = state.table.slot(at).flags;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use highwater_disk::sim::SimClock;
 use highwater_log::Log;
 use highwater_log::options::Options;
+use highwater_log::request::Walk;
 
 use crate::support::*;
 
@@ -87,4 +88,42 @@ fn a_page_costs_what_is_on_it_once_the_names_are_in_order() {
     log.delete("1002").unwrap().wait().unwrap();
     assert_eq!(log.list("", Some("1000"), 3), ["1001", "1001a", "1003"]);
     assert_eq!(log.list("", None, 2), ["0000", "0001"]);
+}
+
+/// Every name that begins so, in no order.
+fn walked(log: &Log, prefix: &str, mut between: impl FnMut()) -> Vec<String> {
+    let (mut all, mut walk) = (Vec::new(), Walk::default());
+    loop {
+        let (names, next) = log.walk(prefix, walk);
+        all.extend(names);
+        let Some(next) = next else { return all };
+        assert!(next > walk);
+        walk = next;
+        between();
+    }
+}
+
+#[test]
+fn a_walk_gives_every_stream_once_that_is_there_all_the_while() {
+    let log = open(&disk(84), &Options { lanes: 2, ..small() }).unwrap();
+    let staying: BTreeSet<String> = (0..9000).map(|n| format!("a/{n}")).collect();
+    for some in staying.iter().collect::<Vec<_>>().chunks(500) {
+        make(&log, some.iter().map(|name| (*name).clone()));
+    }
+    make(&log, (0..500).map(|n| format!("b/{n}")));
+    let (mut new, mut steps) = (0, 0);
+    let found = walked(&log, "", || {
+        drop(log.delete(&format!("b/{new}")).unwrap());
+        make(&log, std::iter::once(format!("c/{new}")));
+        (new, steps) = (new + 1, steps + 1);
+    });
+    assert!(steps > 1, "{steps}");
+    let kept: Vec<&String> = found.iter().filter(|name| name.starts_with("a/")).collect();
+    assert_eq!(kept.len(), staying.len(), "each once");
+    assert!(kept.into_iter().collect::<BTreeSet<_>>().iter().all(|name| staying.contains(*name)));
+    let all: BTreeSet<&String> = found.iter().collect();
+    assert_eq!(all.len(), found.len());
+    let of_one = walked(&log, "b/", || {});
+    assert_eq!(of_one.len(), 500 - new, "those that are deleted are not there");
+    assert!(of_one.iter().all(|name| name.starts_with("b/")));
 }
