@@ -8,6 +8,7 @@ use highwater_log::Log;
 use highwater_streams::path::Mount;
 use highwater_streams::service::Streams;
 use highwater_streams::subscriptions::Subscriptions;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
@@ -28,6 +29,8 @@ pub(crate) struct App {
     pub log: Arc<Log>,
     pub streams: Streams,
     pub subscriptions: Arc<Subscriptions>,
+    /// Is held by who makes a subscription.
+    pub making: Arc<Semaphore>,
     pub mount: Mount,
     pub origins: Origins,
     pub access: Access,

@@ -18,6 +18,7 @@ use highwater_streams::service::{Around, Limits, Streams};
 use highwater_streams::subscriptions::keys::Entropy;
 use highwater_streams::subscriptions::{self, SubscriptionLimits, Subscriptions, open_keys};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_util::sync::CancellationToken;
@@ -99,14 +100,15 @@ impl Server {
             policy: settings.webhook_policy(),
             limits: SubscriptionLimits {
                 subscriptions: settings.max_subscriptions.get(),
-                ..SubscriptionLimits::default()
+                links_bytes: settings.max_links_bytes.0,
             },
         };
         let subscriptions = Subscriptions::open(streams.clone(), about).map_err(failed)?;
         let app = Arc::new(App {
+            metrics: Metrics::new(&log, &files, &subscriptions),
             streams,
             subscriptions,
-            metrics: Metrics::new(&log, &files),
+            making: Arc::new(Semaphore::new(1)),
             files,
             log,
             mount,

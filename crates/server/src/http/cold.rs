@@ -1,6 +1,6 @@
-//! What is read from the disk is read on threads that may block: a worker never waits for a disk on
-//! behalf of one of its connections while the others wait for the worker. How many threads there
-//! are is a bound; beyond it reads queue.
+//! What is read from the disk, or looked for among all names, is read on threads that may block: a
+//! worker never waits for that on behalf of one of its connections while the others wait for the
+//! worker. How many threads there are is a bound; beyond it reads queue.
 
 use std::sync::Arc;
 
@@ -10,9 +10,12 @@ use highwater_streams::live::Follower;
 use highwater_streams::offset::Place;
 use highwater_streams::path::StreamPath;
 use highwater_streams::service::{Chunk, Create, Created, Streams};
-use highwater_streams::subscriptions::Subscriptions;
+use highwater_streams::subscriptions::{Page, Refusal, Subscriptions};
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::app::App;
 
 /// Threads of each worker that read from the disk.
 pub(crate) const THREADS: usize = 8;
@@ -64,6 +67,62 @@ pub(super) async fn follow(
 pub(crate) async fn refresh(subscriptions: &Arc<Subscriptions>) -> Outcome<()> {
     let subscriptions = Arc::clone(subscriptions);
     done(spawn_blocking(move || subscriptions.refresh())).await
+}
+
+/// Looks for pending streams that are not in memory.
+pub(crate) async fn search(subscriptions: &Arc<Subscriptions>) -> Outcome<()> {
+    let subscriptions = Arc::clone(subscriptions);
+    let searching = move || {
+        subscriptions.search();
+        Ok(())
+    };
+    done(spawn_blocking(searching)).await
+}
+
+/// Makes or confirms a subscription. One that is made looks at all names: one at a time.
+pub(super) async fn put(
+    app: &App,
+    id: &str,
+    body: &Bytes,
+    root: &str,
+) -> Result<(Value, bool), Refusal> {
+    let making = if app.subscriptions.is_there(id) {
+        None
+    } else {
+        let making = Arc::clone(&app.making).acquire_owned().await;
+        Some(making.expect("the semaphore is never closed"))
+    };
+    let subscriptions = Arc::clone(&app.subscriptions);
+    let (id, body, root) = (id.to_owned(), body.clone(), root.to_owned());
+    let runtime = Handle::current();
+    let made = spawn_blocking(move || {
+        let _making = making;
+        runtime.block_on(subscriptions.put(&id, &body, &root))
+    });
+    taken(made.await)?
+}
+
+/// Tells what a subscription is: which of the names it follows may have to be looked for.
+pub(super) async fn get(
+    subscriptions: &Arc<Subscriptions>,
+    id: &str,
+    root: &str,
+    page: Page,
+) -> Result<Value, Refusal> {
+    let subscriptions = Arc::clone(subscriptions);
+    let (id, root) = (id.to_owned(), root.to_owned());
+    taken(spawn_blocking(move || subscriptions.get(&id, &root, &page)).await)?
+}
+
+/// Lists streams by name: where nobody has listed before, all names are looked at.
+pub(super) async fn list(
+    streams: &Streams,
+    prefix: String,
+    after: Option<String>,
+    limit: usize,
+) -> Outcome<Vec<StreamPath>> {
+    let streams = streams.clone();
+    done(spawn_blocking(move || Ok(streams.list(&prefix, after.as_deref(), limit)))).await
 }
 
 /// Does something with a follower that may read from the disk; gives it back with the result.

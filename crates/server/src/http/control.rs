@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use highwater_streams::error::Problem;
 use highwater_streams::path::StreamPath;
+use highwater_streams::subscriptions::{MOST_STREAMS_OF_A_PAGE, Page};
 use http::{Method, Response, StatusCode, header};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
@@ -19,6 +20,13 @@ const MOST_OF_A_REPORT: u64 = 1 << 20;
 /// Names in one answer at most, and where nothing is said.
 const MOST_NAMES: usize = 1000;
 
+/// Which part of a list is asked for.
+struct List {
+    prefix: String,
+    after: Option<String>,
+    limit: usize,
+}
+
 impl Asked<'_> {
     /// Answers a request below `__ds`.
     pub(super) async fn control(&self, segments: &[String], body: Incoming) -> Answer {
@@ -30,7 +38,7 @@ impl Asked<'_> {
             }
             ["streams"] => {
                 self.only_get()?;
-                self.list()
+                self.list().await
             }
             ["subscriptions", id] => self.subscription(id, body).await,
             ["subscriptions", id, "streams"] => {
@@ -60,13 +68,16 @@ impl Asked<'_> {
             Method::PUT => {
                 self.may(Action::Admin, id)?;
                 let body = body::collect(self.app, &self.parts.headers, body).await?;
-                let (value, is_new) = subscriptions.put(id, &body.bytes, &self.root()).await?;
+                let (value, is_new) = cold::put(self.app, id, &body.bytes, &self.root()).await?;
                 let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
                 Ok(json_answer(status, &value))
             }
             Method::GET | Method::HEAD => {
                 self.may(Action::Read, id)?;
-                Ok(json_answer(StatusCode::OK, &subscriptions.get(id, &self.root())?))
+                let List { after, limit, .. } = self.list_of(MOST_STREAMS_OF_A_PAGE)?;
+                let page = Page { after, limit };
+                let value = cold::get(subscriptions, id, &self.root(), page).await?;
+                Ok(json_answer(StatusCode::OK, &value))
             }
             Method::DELETE => {
                 self.may(Action::Admin, id)?;
@@ -117,24 +128,31 @@ impl Asked<'_> {
     }
 
     /// Lists streams whose names begin so, page by page.
-    fn list(&self) -> Answer {
-        let (mut prefix, mut after, mut limit) = (String::new(), None, MOST_NAMES);
+    async fn list(&self) -> Answer {
+        let List { prefix, after, limit } = self.list_of(MOST_NAMES)?;
+        self.who.may_all(Action::Admin, &prefix)?;
+        let paths = cold::list(&self.app.streams, prefix, after, limit).await?;
+        let names: Vec<&str> = paths.iter().map(StreamPath::as_str).collect();
+        let next = names.last().filter(|_| names.len() == limit);
+        Ok(json_answer(StatusCode::OK, &json!({ "streams": names, "next_after": next })))
+    }
+
+    /// Reads which part of a list is asked for.
+    fn list_of(&self, most: usize) -> Result<List, Problem> {
+        let mut list = List { prefix: String::new(), after: None, limit: most };
         for (name, value) in route::parameters(self.parts.uri.query().unwrap_or_default()) {
             match &*name {
-                "prefix" => prefix = value.into_owned(),
-                "after" => after = Some(value.into_owned()),
+                "prefix" => list.prefix = value.into_owned(),
+                "after" => list.after = Some(value.into_owned()),
                 "limit" => {
-                    let given = value.parse().ok().filter(|n| (1..=MOST_NAMES).contains(n));
-                    limit = given.ok_or(Problem::BadField { name: "limit", why: "1 to 1000" })?;
+                    let given = value.parse().ok().filter(|n| (1..=most).contains(n));
+                    list.limit =
+                        given.ok_or(Problem::BadField { name: "limit", why: "1 to 1000" })?;
                 }
                 _ => {}
             }
         }
-        self.who.may_all(Action::Admin, &prefix)?;
-        let paths = self.app.streams.list(&prefix, after.as_deref(), limit);
-        let names: Vec<&str> = paths.iter().map(StreamPath::as_str).collect();
-        let next = names.last().filter(|_| names.len() == limit);
-        Ok(json_answer(StatusCode::OK, &json!({ "streams": names, "next_after": next })))
+        Ok(list)
     }
 
     /// Whether the caller may do something with a subscription.

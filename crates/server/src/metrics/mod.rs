@@ -1,12 +1,14 @@
 //! What is counted, for Prometheus. Counters of the request path are looked up once, at start.
 
 mod engine;
+mod followed;
 mod histogram;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_log::Log;
+use highwater_streams::subscriptions::Subscriptions;
 use http::{Method, StatusCode};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -16,6 +18,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use self::engine::Engine;
+use self::followed::Followed;
 pub(crate) use self::histogram::Durations;
 use crate::files::Plan;
 
@@ -163,7 +166,7 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Begins at zero; what the log counts is read from it.
-    pub fn new(log: &Arc<Log>, files: &Plan) -> Self {
+    pub fn new(log: &Arc<Log>, files: &Plan, subscriptions: &Arc<Subscriptions>) -> Self {
         let mut registry = Registry::with_prefix("highwater");
         let requests = Family::<RequestLabels, Counter>::default();
         let durations = Family::<OperationLabels, Durations>::default();
@@ -203,6 +206,7 @@ impl Metrics {
             registry.register(name, help, gauge);
         }
         registry.register_collector(Box::new(Engine::new(log)));
+        registry.register_collector(Box::new(Followed::new(subscriptions)));
         metrics.registry = registry;
         metrics
     }

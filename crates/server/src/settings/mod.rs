@@ -310,6 +310,10 @@ settings! {
         webhook_deliveries("webhook-deliveries", "N"): Amount = Amount(64);
         /// Subscriptions at most.
         max_subscriptions("max-subscriptions", "N"): Amount = Amount(10_000);
+        /// Memory for what subscriptions have acknowledged, stream by stream, and for streams they
+        /// name; about. Beyond it 507, and what is acknowledged of further streams comes again. A
+        /// quarter as much is used beside it for streams that wait for a wake.
+        max_links_bytes("max-links-bytes", "SIZE"): Size = Size::mib(256);
     }
     "Logs" {
         /// What is logged: a level, or a list of module=level.

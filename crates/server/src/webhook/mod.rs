@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use highwater_streams::subscriptions::{Delivered, Webhook};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use self::sender::Sender;
@@ -24,6 +25,7 @@ pub(crate) async fn drive(app: Arc<App>) {
     let sender = Arc::new(Sender::new(&app.settings));
     let slots = Arc::new(Semaphore::new(app.settings.webhook_deliveries.get().max(1)));
     let sending = TaskTracker::new();
+    let mut searching: Option<JoinHandle<()>> = None;
     while !app.stopping.is_cancelled() {
         if app.subscriptions.has_stale()
             && let Err(problem) = cold::refresh(&app.subscriptions).await
@@ -43,14 +45,33 @@ pub(crate) async fn drive(app: Arc<App>) {
                 tokio::time::sleep(BREATHER).await;
             }
         }
+        if searching.is_none() && app.subscriptions.wants_search() {
+            searching = Some(tokio::spawn(search(Arc::clone(&app))));
+        }
         tokio::select! {
             () = due(&app) => {}
             () = app.subscriptions.changed() => {}
+            () = ended(&mut searching) => searching = None,
             () = app.stopping.cancelled() => {}
         }
     }
     // What is not answered by now is sent again after the restart.
     sending.close();
+}
+
+/// Looks for streams that wait, while others are told.
+async fn search(app: Arc<App>) {
+    if let Err(problem) = cold::search(&app.subscriptions).await {
+        tracing::error!(%problem, "what is pending is not looked for");
+    }
+}
+
+/// Is done when a search is.
+async fn ended(searching: &mut Option<JoinHandle<()>>) {
+    let Some(task) = searching else { return std::future::pending().await };
+    if let Err(error) = task.await {
+        tracing::error!(%error, "a search has ended");
+    }
 }
 
 /// Is done when something is due.

@@ -196,3 +196,37 @@ fn the_keys_that_webhooks_are_signed_with_are_the_same_after_a_restart() {
     let listed = server.ask("GET", &stream("__ds/streams"), &[], "").json();
     assert_eq!(listed["streams"], json!([]), "what the server keeps for itself is not listed");
 }
+
+/// I11, point 49: what is followed is shown in pages, and what it takes can be seen.
+#[test]
+fn a_subscriptions_streams_are_shown_a_page_at_a_time_and_their_memory_is_told() {
+    let server = start(&[("webhook-localhost", "true"), ("max-links-bytes", "1KiB")]);
+    for name in ["events/a", "events/b", "events/c"] {
+        server.make(name);
+    }
+    assert_eq!(subscribe(&server, "s", "http://127.0.0.1:9/").status, 201);
+    let page = |query: &str| {
+        let answer = server.ask("GET", &format!("{}{query}", subscription("s")), &[], "");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let body = answer.json();
+        let paths = body["streams"].as_array().unwrap().iter().map(|s| s["path"].clone());
+        (json!(paths.collect::<Vec<_>>()), body["next_after"].clone())
+    };
+    assert_eq!(page(""), (json!(["events/a", "events/b", "events/c"]), Value::Null));
+    assert_eq!(page("?limit=2"), (json!(["events/a", "events/b"]), json!("events/b")));
+    assert_eq!(page("?limit=2&after=events%2Fb"), (json!(["events/c"]), Value::Null));
+    for bad in ["?limit=0", "?limit=1001"] {
+        let answer = server.ask("GET", &format!("{}{bad}", subscription("s")), &[], "");
+        assert_eq!(answer.status, 400);
+    }
+    let metrics = server.metrics();
+    assert!(metrics.contains("highwater_subscriptions 1\n"), "{metrics}");
+    assert!(metrics.contains("highwater_links_bytes 0\n"), "nothing is acknowledged");
+    server.append("events/a", "x");
+    wait(|| !server.metrics().contains("highwater_links_waiting_bytes 0\n"), "nothing waits");
+    let names: Vec<String> = (0..4).map(|number| format!("named/{number}")).collect();
+    let hook = json!({ "url": "http://127.0.0.1:9/" });
+    let body = json!({ "type": "webhook", "streams": names, "webhook": hook });
+    let full = server.ask("PUT", &subscription("t"), &[JSON], &body.to_string());
+    assert_eq!((full.status, full.json()["code"].as_str()), (507, Some("FULL")));
+}

@@ -8,10 +8,12 @@ use bytes::Bytes;
 use highwater_log::request::End;
 
 use super::config::Delivery;
-use super::hub::{Entry, PAUSE_MS, Subscriptions};
+use super::entry::Entry;
+use super::hub::{PAUSE_MS, Subscriptions};
 use super::machine::{Delivered, Sent, Task, WakeRef};
 use super::refusal::Refusal;
-use super::state::{Phase, Subscription};
+use super::settling::Breath;
+use super::state::Phase;
 use super::wire;
 use crate::content::ContentType;
 use crate::error::{Outcome, Problem};
@@ -42,9 +44,11 @@ impl Subscriptions {
     /// # Errors
     /// [`Problem::Failed`] when the log has failed.
     pub async fn turn(&self) -> Outcome<Vec<Webhook>> {
-        self.settle();
+        self.settle().await;
         let (mut staged, mut tasks) = (Vec::new(), Vec::new());
+        let mut breath = Breath::default();
         for (id, entry) in self.take_due() {
+            breath.take().await;
             let changed = self.stage_change(&id, &entry, |_, subscription, turn| {
                 self.observe_pending(subscription);
                 subscription.tick(turn);
@@ -80,7 +84,7 @@ impl Subscriptions {
     /// # Errors
     /// What the log gives.
     pub async fn delivered(&self, webhook: &Webhook, outcome: Delivered) -> Result<(), Refusal> {
-        self.settle();
+        self.settle().await;
         let changed = self.change(&webhook.id, |_, subscription, turn| {
             if subscription.incarnation == webhook.incarnation {
                 subscription.delivered(&webhook.sent, outcome, turn);
@@ -160,13 +164,5 @@ impl Subscriptions {
             // It was deleted, or there is no room for the note: then it is written once more.
             _ => Ok(()),
         }
-    }
-}
-
-impl Subscription {
-    /// Whether a stream is the one that this subscription writes itself.
-    pub(super) fn is_wake_stream(&self, path: &str) -> bool {
-        matches!(&self.config.delivery,
-            Delivery::PullWake { wake_stream } if wake_stream == path)
     }
 }

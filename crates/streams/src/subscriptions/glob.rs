@@ -10,7 +10,10 @@ pub struct Glob {
     segments: Vec<String>,
 }
 
-const DEEP: &str = "**";
+/// Longest pattern, bytes: no name is longer.
+const MOST_BYTES: usize = 4096;
+/// A segment that is any number of them.
+pub(super) const DEEP: &str = "**";
 
 impl Glob {
     /// Reads a pattern; slashes at its ends and doubled ones mean nothing.
@@ -24,6 +27,7 @@ impl Glob {
         match segments.first().map(String::as_str) {
             None => bad("it is empty"),
             Some(RESERVED) => bad("its first segment, __ds, is reserved"),
+            Some(_) if text.len() > MOST_BYTES => bad("it has more than 4096 bytes"),
             Some(_) if segments.iter().any(|segment| segment == "." || segment == "..") => {
                 bad("it has dot segments, which no stream has")
             }
@@ -34,6 +38,11 @@ impl Glob {
     /// Takes segments as they are: they may be reserved.
     pub fn of(segments: Vec<String>) -> Self {
         Self { segments }
+    }
+
+    /// Gives its segments.
+    pub fn segments(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().map(String::as_str)
     }
 
     /// Gives its first segment.
@@ -96,7 +105,7 @@ impl std::fmt::Display for Glob {
 }
 
 /// Whether a name matches a segment, in which each `*` is any text.
-fn segment_matches(segment: &str, name: &str) -> bool {
+pub(super) fn segment_matches(segment: &str, name: &str) -> bool {
     let mut parts = segment.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else { return false };
@@ -143,9 +152,10 @@ mod tests {
 
     #[test]
     fn patterns_that_no_stream_can_match_are_refused() {
-        for pattern in ["", "/", "__ds/**", "/__ds", "a/../b", "./a"] {
+        for pattern in ["", "/", "__ds/**", "/__ds", "a/../b", "./a", &"a".repeat(4097)] {
             assert!(Glob::parse(pattern).is_err(), "{pattern}");
         }
+        assert!(Glob::parse(&"a".repeat(4096)).is_ok());
         assert_eq!(Glob::parse("a/b/*/c").unwrap().prefix(), "a/b");
         assert_eq!(Glob::parse("a*/b").unwrap().prefix(), "");
     }

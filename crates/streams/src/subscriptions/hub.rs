@@ -9,13 +9,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
-use super::glob::Glob;
+use highwater_log::request::Walk;
+
+use super::budget::Budget;
+use super::entry::{Entry, Held, Standing};
+use super::index::{Index, named};
 use super::journal::{Journal, Staged};
 use super::keys::{Entropy, Keys};
 use super::machine::Turn;
 use super::notes::Notes;
 use super::refusal::Refusal;
-use super::state::{Phase, Subscription};
+use super::state::{Phase, Sizes, Subscription};
 use super::url_policy::UrlPolicy;
 use crate::error::{Outcome, Problem};
 use crate::path::StreamPath;
@@ -29,13 +33,14 @@ pub(super) const PAUSE_MS: u64 = 1000;
 pub struct SubscriptionLimits {
     /// Subscriptions. Default 10 000.
     pub subscriptions: usize,
-    /// Streams that one subscription follows when it is made, and names at most. Default 100 000.
-    pub links: usize,
+    /// Memory for cursors of all subscriptions together, bytes, about; a quarter as much is beside
+    /// it for streams that wait for a wake. Default 256 MiB.
+    pub links_bytes: u64,
 }
 
 impl Default for SubscriptionLimits {
     fn default() -> Self {
-        Self { subscriptions: 10_000, links: 100_000 }
+        Self { subscriptions: 10_000, links_bytes: 256 << 20 }
     }
 }
 
@@ -57,8 +62,12 @@ pub struct Settings {
 pub struct Subscriptions {
     pub(super) streams: Streams,
     pub(super) settings: Settings,
+    pub(super) budget: Arc<Budget>,
     inner: Mutex<Inner>,
+    index: Mutex<Index>,
     bell: Mutex<Bell>,
+    /// Where the last search ended.
+    pub(super) searched: Mutex<Walk>,
     /// Number of subscriptions: without any, appends are not noted.
     pub(super) count: AtomicUsize,
 }
@@ -70,6 +79,10 @@ pub(super) struct Inner {
     pub due: BTreeMap<String, u64>,
     /// Those that are not as they are kept.
     pub stale: BTreeSet<String>,
+    /// Those for which pending streams are to be looked for.
+    pub searching: BTreeSet<String>,
+    /// Those whose links are to be looked at.
+    pub sweeping: BTreeSet<String>,
 }
 
 /// What appends ring: apart from the rest, so that they wait for nothing.
@@ -78,28 +91,6 @@ pub(super) struct Bell {
     pub notes: Notes,
     driver: Option<Waker>,
     pub has_news: bool,
-}
-
-/// A subscription and where it is kept.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub glob: Option<Glob>,
-    held: Mutex<Held>,
-}
-
-#[derive(Debug)]
-pub(super) struct Held {
-    pub subscription: Subscription,
-    pub journal: Journal,
-    pub is_deleted: bool,
-    /// What has changed could not be written: it has to be read again before it counts.
-    pub is_stale: bool,
-    /// It does nothing by itself before that, milliseconds since 1970.
-    pub rests_until_ms: u64,
-    /// Streams that were looked at while it was stale, since it was last begun to be read.
-    pub missed: BTreeSet<StreamPath>,
-    /// Links that there were when all of them were last looked at.
-    pub links_then: usize,
 }
 
 impl Subscriptions {
@@ -111,14 +102,19 @@ impl Subscriptions {
     pub fn open(streams: Streams, settings: Settings) -> Outcome<Arc<Self>> {
         let loaded = Journal::load_all(&streams.log)?;
         let count = AtomicUsize::new(loaded.len());
-        let (inner, bell) = (Mutex::default(), Mutex::default());
-        let this = Arc::new(Self { streams, settings, inner, bell, count });
+        let budget = Arc::new(Budget::new(settings.limits.links_bytes));
+        let (inner, bell, index) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let searched = Mutex::default();
+        let this =
+            Arc::new(Self { streams, settings, budget, inner, index, bell, searched, count });
         for (journal, subscription) in loaded {
             let id = subscription.id.clone();
-            let entry = Entry::new(subscription, journal);
+            let entry = Entry::new(subscription, journal, Standing::Kept, &this.budget);
             {
                 let mut held = entry.lock();
-                this.observe_all(&entry, &mut held.subscription);
+                this.observe_links(&mut held.subscription);
+                // Streams that match are looked for when nothing else is pending.
+                held.subscription.has_more = entry.glob.is_some();
                 let mut turn = this.new_turn();
                 held.subscription.resume(&mut turn);
                 let Held { subscription, journal, .. } = &mut *held;
@@ -127,8 +123,12 @@ impl Subscriptions {
                     drop(journal.stage(&this.streams.log, subscription, &turn.events)?);
                 }
             }
-            this.lock().due.insert(id.clone(), 0);
-            this.lock().entries.insert(id, Arc::new(entry));
+            this.schedule(&id, &entry.lock());
+            let entry = Arc::new(entry);
+            this.enlist(&entry);
+            let mut inner = this.lock();
+            inner.due.insert(id.clone(), 0);
+            inner.entries.insert(id, entry);
         }
         let observer: Arc<dyn Observer> = Arc::<Self>::clone(&this);
         this.streams.observe(&observer);
@@ -195,7 +195,7 @@ impl Subscriptions {
                 }
                 Err(problem) => {
                     // What is not written has not happened.
-                    held.is_stale = true;
+                    held.standing = Standing::Stale;
                     held.rests_until_ms = turn.now_ms + PAUSE_MS;
                     self.lock().stale.insert(id.to_owned());
                     self.look_again(id.to_owned(), held.rests_until_ms);
@@ -238,7 +238,8 @@ impl Subscriptions {
         let (id, random) = bytes.split_at(16);
         let id = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(id);
         let random = random.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        Turn { now_ms: self.now_ms(), wake_id: format!("w_{id}"), random, events: Vec::new() }
+        let (now_ms, wake_id) = (self.now_ms(), format!("w_{id}"));
+        Turn { now_ms, wake_id, random, room: self.budget.for_cursors(), events: Vec::new() }
     }
 
     /// Notes when a subscription is to be looked at. One that is deleted has nothing to note: its
@@ -252,6 +253,9 @@ impl Subscriptions {
             || matches!(subscription.phase, Phase::Delivering { .. }) && !subscription.in_flight;
         let due_ms = if wakes_now { Some(0) } else { subscription.due_ms() };
         let mut inner = self.lock();
+        if subscription.is_to_be_searched() {
+            inner.searching.insert(id.to_owned());
+        }
         match due_ms {
             Some(due_ms) => {
                 inner.due.insert(id.to_owned(), due_ms.max(held.rests_until_ms));
@@ -270,12 +274,66 @@ impl Subscriptions {
         self.bell().ring();
     }
 
+    /// Lets it be found by what it follows.
+    pub(super) fn enlist(&self, entry: &Arc<Entry>) {
+        let held = entry.lock();
+        let mut index = self.index();
+        index.add(entry);
+        for name in named(&held.subscription) {
+            index.add_name(entry, name);
+        }
+    }
+
+    /// Forgets a subscription.
+    pub(super) fn forget(&self, entry: &Arc<Entry>) {
+        {
+            let held = entry.lock();
+            let mut index = self.index();
+            index.remove(entry);
+            for name in named(&held.subscription) {
+                index.remove_name(entry, name);
+            }
+        }
+        let mut inner = self.lock();
+        let id = &entry.id;
+        inner.entries.remove(id);
+        inner.due.remove(id);
+        inner.stale.remove(id);
+        inner.searching.remove(id);
+        inner.sweeping.remove(id);
+        self.count.store(inner.entries.len(), Ordering::Release);
+    }
+
+    /// Number of subscriptions.
+    pub fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory of all links.
+    pub fn sizes(&self) -> Sizes {
+        self.budget.sizes()
+    }
+
     pub(super) fn entry(&self, id: &str) -> Result<Arc<Entry>, Refusal> {
         self.lock().entries.get(id).cloned().ok_or(Refusal::NotFound)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().expect("nobody panics while holding the subscriptions")
+    }
+
+    /// Gives the keys in use.
+    pub(super) fn keys(&self) -> &Keys {
+        &self.settings.keys
+    }
+
+    pub(super) fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().expect("nobody panics while holding the index")
     }
 
     pub(super) fn bell(&self) -> MutexGuard<'_, Bell> {
@@ -295,59 +353,10 @@ impl Observer for Subscriptions {
 
 impl Bell {
     /// Wakes whoever drives.
-    fn ring(&mut self) {
+    pub fn ring(&mut self) {
         self.has_news = true;
         if let Some(driver) = self.driver.take() {
             driver.wake();
         }
-    }
-}
-
-impl Held {
-    /// Whether the subscription is there, and as it is kept.
-    ///
-    /// # Errors
-    /// [`Refusal::NotFound`], [`Problem::Busy`].
-    pub fn check(&self) -> Result<(), Refusal> {
-        if self.is_deleted {
-            return Err(Refusal::NotFound);
-        }
-        if self.is_stale {
-            let why = "a change of the subscription could not be written".to_owned();
-            return Err(Problem::Busy(why).into());
-        }
-        Ok(())
-    }
-}
-
-impl Entry {
-    pub(super) fn new(subscription: Subscription, journal: Journal) -> Self {
-        let (glob, links_then) = (subscription.config.glob(), subscription.links.len());
-        let held = Held {
-            subscription,
-            journal,
-            is_deleted: false,
-            is_stale: false,
-            rests_until_ms: 0,
-            missed: BTreeSet::new(),
-            links_then,
-        };
-        Self { glob, held: Mutex::new(held) }
-    }
-
-    pub(super) fn matches(&self, name: &str) -> bool {
-        let path = StreamPath::relative(name).ok();
-        self.glob.as_ref().zip(path).is_some_and(|(glob, path)| glob.matches(&path))
-    }
-
-    /// Whether a subscription of this entry follows a stream, and does not write it itself.
-    pub(super) fn follows(&self, subscription: &Subscription, path: &StreamPath) -> bool {
-        let is_followed = self.glob.as_ref().is_some_and(|glob| glob.matches(path))
-            || subscription.links.contains_key(path.as_str());
-        is_followed && !subscription.is_wake_stream(path.as_str())
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().expect("nobody panics while holding a subscription")
     }
 }

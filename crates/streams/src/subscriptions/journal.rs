@@ -90,6 +90,19 @@ impl Journal {
         write_anew(log, subscription, 0)
     }
 
+    /// Stands for the journal of a subscription that is not written yet.
+    pub fn unwritten(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            number: 0,
+            bytes: 0,
+            first_bytes: 0,
+            most_bytes: 0,
+            old: None,
+            ending: Ending::Whole,
+        }
+    }
+
     /// Reads all subscriptions of a log. What a crash left of journals that were being written anew
     /// is deleted.
     ///

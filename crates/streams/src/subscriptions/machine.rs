@@ -7,7 +7,8 @@ use highwater_log::ids::Offset;
 
 use super::config::{Delivery, bad};
 use super::refusal::Refusal;
-use super::state::{Event, Phase, Subscription};
+use super::state::{Event, Link, Phase, Room, Subscription};
+use crate::error::Problem;
 
 /// First delay before something is tried again, milliseconds.
 const FIRST_RETRY_MS: u64 = 1_000;
@@ -25,6 +26,8 @@ pub struct Turn {
     pub wake_id: String,
     /// Randomness for jitter.
     pub random: u64,
+    /// Whether there is room for cursors that were not kept before.
+    pub room: Room,
     /// What the subscription was changed by, in order.
     pub events: Vec<Event>,
 }
@@ -90,6 +93,8 @@ impl Subscription {
         match &self.phase {
             Phase::Idle => None,
             Phase::Delivering { until_ms, .. } | Phase::Leased { until_ms, .. } => Some(*until_ms),
+            // What it is about is to be known.
+            _ if self.looks_for_more() => None,
             Phase::Retrying { next_ms, .. } => Some(*next_ms),
             Phase::Waiting { announce_ms, .. } => announce_ms.filter(|_| !self.in_flight),
         }
@@ -103,7 +108,9 @@ impl Subscription {
             {
                 self.enter(Phase::Idle, turn);
             }
-            Phase::Retrying { next_ms, wake_id, attempt } if *next_ms <= turn.now_ms => {
+            Phase::Retrying { next_ms, wake_id, attempt }
+                if *next_ms <= turn.now_ms && !self.looks_for_more() =>
+            {
                 let next = if self.pending.is_empty() {
                     Phase::Idle
                 } else {
@@ -127,7 +134,9 @@ impl Subscription {
         }
         let task = match &self.phase {
             Phase::Delivering { attempt, .. } => Task::Deliver { attempt: *attempt },
-            Phase::Waiting { announce_ms: Some(at_ms), attempt, .. } if *at_ms <= turn.now_ms => {
+            Phase::Waiting { announce_ms: Some(at_ms), attempt, .. }
+                if *at_ms <= turn.now_ms && !self.looks_for_more() =>
+            {
                 Task::Announce { attempt: *attempt }
             }
             _ => return None,
@@ -149,6 +158,8 @@ impl Subscription {
     }
 
     /// Takes the outcome of a webhook; one of an earlier attempt or wake means nothing any more.
+    /// Where there is no room for its cursors, what it was done with is sent again, as if it had
+    /// failed.
     pub fn delivered(&mut self, sent: &Sent, outcome: Delivered, turn: &mut Turn) {
         let Phase::Delivering { wake_id, attempt, until_ms } = &self.phase else { return };
         if *attempt != sent.attempt || self.wake().as_ref() != Some(&sent.wake) {
@@ -156,7 +167,7 @@ impl Subscription {
         }
         let (wake_id, attempt) = (wake_id.clone(), *attempt);
         match outcome {
-            Delivered::Done => {
+            Delivered::Done if self.check_room(&sent.tails, turn).is_ok() => {
                 self.acknowledge(&sent.tails, turn);
                 self.enter(Phase::Idle, turn);
                 self.wake_if_pending(turn);
@@ -165,7 +176,7 @@ impl Subscription {
                 let next = Phase::Leased { wake_id, holder: None, until_ms: *until_ms };
                 self.enter(next, turn);
             }
-            Delivered::Failed => {
+            Delivered::Done | Delivered::Failed => {
                 let next_ms = turn.now_ms + delay_ms(attempt, turn.random);
                 let attempt = attempt.saturating_add(1);
                 self.enter(Phase::Retrying { wake_id, attempt, next_ms }, turn);
@@ -194,8 +205,8 @@ impl Subscription {
     /// Takes acknowledgements of whoever works on a wake; gives whether another wake follows.
     ///
     /// # Errors
-    /// [`Refusal::Fenced`], and [`Refusal::BadRequest`] for an offset that its stream does not
-    /// have.
+    /// [`Refusal::Fenced`], [`Refusal::BadRequest`] for an offset that its stream does not have,
+    /// and [`Problem::Full`] where there is no room for another cursor.
     pub fn ack(
         &mut self,
         wake: &WakeRef,
@@ -205,15 +216,16 @@ impl Subscription {
     ) -> Result<bool, Refusal> {
         self.check_wake(wake, turn)?;
         let is_beyond = |(path, offset): &(String, Offset)| {
-            self.links.get(path).is_some_and(|link| *offset > link.tail)
+            self.links.get(&**path).is_some_and(|link| *offset > link.tail)
         };
         if let Some((path, _)) = acks.iter().find(|ack| is_beyond(ack)) {
             return Err(bad(&format!("the offset is beyond the tail of {path}")));
         }
+        self.check_room(acks, turn)?;
         self.acknowledge(acks, turn);
         if progress == Progress::Done {
             self.enter(Phase::Idle, turn);
-            let has_more = !self.pending.is_empty();
+            let has_more = !self.pending.is_empty() || self.looks_for_more();
             self.wake_if_pending(turn);
             return Ok(has_more);
         }
@@ -239,17 +251,22 @@ impl Subscription {
     /// Gives a wake to a worker.
     ///
     /// # Errors
-    /// [`Refusal::AlreadyClaimed`], [`Refusal::NothingPending`], [`Refusal::WrongType`].
+    /// [`Refusal::AlreadyClaimed`], [`Refusal::NothingPending`], [`Refusal::WrongType`], and
+    /// [`Problem::Busy`] while what is pending is looked for.
     pub fn claim(&mut self, worker: &str, turn: &mut Turn) -> Result<(), Refusal> {
         if !matches!(self.config.delivery, Delivery::PullWake { .. }) {
             return Err(Refusal::WrongType("pull-wake"));
         }
         let wake_id = match &self.phase {
-            Phase::Waiting { wake_id, .. } => wake_id.clone(),
             Phase::Leased { holder, until_ms, .. } if *until_ms > turn.now_ms => {
                 let holder = holder.clone().unwrap_or_default();
                 return Err(Refusal::AlreadyClaimed { holder, generation: self.generation });
             }
+            _ if self.looks_for_more() => {
+                let why = "what is pending is being looked for".to_owned();
+                return Err(Problem::Busy(why).into());
+            }
+            Phase::Waiting { wake_id, .. } => wake_id.clone(),
             _ if self.pending.is_empty() => return Err(Refusal::NothingPending),
             _ => {
                 self.generation += 1;
@@ -293,13 +310,29 @@ impl Subscription {
     /// Moves cursors, never back; what is not followed is not looked at.
     fn acknowledge(&mut self, acks: &[(String, Offset)], turn: &mut Turn) {
         for (path, offset) in acks {
-            let Some(link) = self.links.get(path) else { continue };
+            let Some(link) = self.moved(path, *offset) else { continue };
             let Some(stream) = link.stream else { continue };
-            if *offset > link.acked && *offset <= link.tail {
-                let (path, stream, acked) = (path.clone(), stream.0, offset.0);
-                self.record(Event::Acked { path, stream, acked }, turn);
-            }
+            let (path, stream, acked) = (path.clone(), stream.0, offset.0);
+            self.record(Event::Acked { path, stream, acked }, turn);
         }
+    }
+
+    /// Whether there is room for the cursors that these acknowledgements make.
+    fn check_room(&self, acks: &[(String, Offset)], turn: &Turn) -> Result<(), Refusal> {
+        let is_new = |(path, offset): &(String, Offset)| {
+            self.moved(path, *offset).is_some_and(|link| link.is_implied)
+        };
+        if turn.room == Room::Full && acks.iter().any(is_new) {
+            let why = "there is no room for another cursor of a subscription".to_owned();
+            return Err(Problem::Full(why).into());
+        }
+        Ok(())
+    }
+
+    /// Gives the link whose cursor an acknowledgement moves.
+    fn moved(&self, path: &str, offset: Offset) -> Option<&Link> {
+        let link = self.links.get(path)?;
+        (offset > link.acked && offset <= link.tail).then_some(link)
     }
 
     fn wake_if_pending(&mut self, turn: &mut Turn) {

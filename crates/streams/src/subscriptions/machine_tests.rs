@@ -7,7 +7,7 @@ use super::*;
 use crate::subscriptions::state::tests::{seen, subscription};
 
 fn at(now_ms: u64) -> Turn {
-    Turn { now_ms, wake_id: format!("w{now_ms}"), random: 20, events: Vec::new() }
+    Turn { now_ms, wake_id: format!("w{now_ms}"), random: 20, room: Room::Free, events: Vec::new() }
 }
 
 fn webhook() -> Subscription {
@@ -25,7 +25,8 @@ fn tick(subscription: &mut Subscription, now_ms: u64) -> Option<Task> {
 }
 
 fn sent(subscription: &Subscription, attempt: u32) -> Sent {
-    let tails = subscription.links.iter().map(|(path, link)| (path.clone(), link.tail)).collect();
+    let tails =
+        subscription.links.iter().map(|(path, link)| (path.to_string(), link.tail)).collect();
     Sent { wake: subscription.wake().unwrap(), attempt, tails }
 }
 
@@ -38,10 +39,10 @@ fn acks(tail: u64) -> Vec<(String, Offset)> {
 fn pending_work_wakes_once_with_a_new_generation() {
     let mut subscription = webhook();
     assert_eq!(tick(&mut subscription, 10), None, "nothing is pending");
-    subscription.observe("events/a", seen(1, 5));
+    subscription.observe("events/a", seen(1, 5), Room::Free);
     assert_eq!(tick(&mut subscription, 20), Some(Task::Deliver { attempt: 0 }));
     assert_eq!((subscription.generation, subscription.wake().unwrap().wake_id), (1, "w20".into()));
-    subscription.observe("events/a", seen(1, 9));
+    subscription.observe("events/a", seen(1, 9), Room::Free);
     assert_eq!(tick(&mut subscription, 30), None, "one wake is under way");
     assert_eq!(subscription.generation, 1);
 }
@@ -50,10 +51,10 @@ fn pending_work_wakes_once_with_a_new_generation() {
 #[test]
 fn done_acknowledges_what_the_webhook_had_and_what_came_since_wakes_again() {
     let mut subscription = webhook();
-    subscription.observe("events/a", seen(1, 5));
+    subscription.observe("events/a", seen(1, 5), Room::Free);
     tick(&mut subscription, 20);
     let first = sent(&subscription, 0);
-    subscription.observe("events/a", seen(1, 9));
+    subscription.observe("events/a", seen(1, 9), Room::Free);
     subscription.delivered(&first, Delivered::Done, &mut at(30));
     assert_eq!(subscription.links["events/a"].acked, Offset(5));
     assert_eq!((subscription.generation, subscription.wake().unwrap().wake_id), (2, "w30".into()));
@@ -69,7 +70,7 @@ fn done_acknowledges_what_the_webhook_had_and_what_came_since_wakes_again() {
 #[test]
 fn a_webhook_that_fails_is_sent_again_later_and_later_as_the_same_wake() {
     let mut subscription = webhook();
-    subscription.observe("events/a", seen(1, 5));
+    subscription.observe("events/a", seen(1, 5), Room::Free);
     tick(&mut subscription, 0);
     let wake = subscription.wake();
     let mut now_ms = 0;
@@ -92,7 +93,7 @@ fn a_webhook_that_fails_is_sent_again_later_and_later_as_the_same_wake() {
 #[test]
 fn who_calls_back_in_time_is_heard_even_when_the_answer_was_lost() {
     let mut subscription = webhook();
-    subscription.observe("events/a", seen(1, 5));
+    subscription.observe("events/a", seen(1, 5), Room::Free);
     tick(&mut subscription, 0);
     let (sent, wake) = (sent(&subscription, 0), subscription.wake().unwrap());
     subscription.delivered(&sent, Delivered::Failed, &mut at(10));
@@ -110,7 +111,7 @@ fn who_calls_back_in_time_is_heard_even_when_the_answer_was_lost() {
 #[test]
 fn a_receiver_that_calls_back_before_it_answers_keeps_its_lease() {
     let mut subscription = webhook();
-    subscription.observe("events/a", seen(1, 5));
+    subscription.observe("events/a", seen(1, 5), Room::Free);
     tick(&mut subscription, 0);
     let (sent, wake) = (sent(&subscription, 0), subscription.wake().unwrap());
     subscription.ack(&wake, &[], Progress::GoesOn, &mut at(500)).unwrap();
@@ -128,7 +129,7 @@ fn a_receiver_that_calls_back_before_it_answers_keeps_its_lease() {
 #[test]
 fn a_request_of_another_wake_or_after_the_lease_is_fenced_and_moves_nothing() {
     let mut subscription = webhook();
-    subscription.observe("events/a", seen(1, 5));
+    subscription.observe("events/a", seen(1, 5), Room::Free);
     tick(&mut subscription, 0);
     let wake = subscription.wake().unwrap();
     let other_id = WakeRef { wake_id: "x".to_owned(), ..wake.clone() };
@@ -151,7 +152,7 @@ fn a_request_of_another_wake_or_after_the_lease_is_fenced_and_moves_nothing() {
 fn a_wake_is_announced_claimed_by_one_worker_and_done() {
     let mut subscription = pull();
     assert_eq!(subscription.claim("one", &mut at(1)), Err(Refusal::NothingPending));
-    subscription.observe("events/a", seen(1, 5));
+    subscription.observe("events/a", seen(1, 5), Room::Free);
     assert_eq!(tick(&mut subscription, 10), Some(Task::Announce { attempt: 0 }));
     let wake = subscription.wake().unwrap();
     subscription.announced(&wake, Ok(()), &mut at(11));
@@ -171,7 +172,7 @@ fn a_wake_is_announced_claimed_by_one_worker_and_done() {
 fn what_is_released_or_runs_out_wakes_again_and_the_old_worker_is_fenced() {
     for releases in [true, false] {
         let mut subscription = pull();
-        subscription.observe("events/a", seen(1, 5));
+        subscription.observe("events/a", seen(1, 5), Room::Free);
         subscription.claim("one", &mut at(0)).unwrap();
         let wake = subscription.wake().unwrap();
         if releases {
@@ -189,7 +190,7 @@ fn what_is_released_or_runs_out_wakes_again_and_the_old_worker_is_fenced() {
 #[test]
 fn a_lease_that_ran_out_can_be_claimed_before_anybody_has_noticed() {
     let mut subscription = pull();
-    subscription.observe("events/a", seen(1, 5));
+    subscription.observe("events/a", seen(1, 5), Room::Free);
     subscription.claim("one", &mut at(0)).unwrap();
     subscription.claim("two", &mut at(1000)).unwrap();
     assert_eq!(subscription.generation, 2);
@@ -202,7 +203,7 @@ fn a_lease_that_ran_out_can_be_claimed_before_anybody_has_noticed() {
 #[test]
 fn a_wake_event_that_cannot_be_written_is_tried_again_and_can_be_claimed_meanwhile() {
     let mut subscription = pull();
-    subscription.observe("events/a", seen(1, 5));
+    subscription.observe("events/a", seen(1, 5), Room::Free);
     tick(&mut subscription, 0);
     let wake = subscription.wake().unwrap();
     subscription.announced(&wake, Err(()), &mut at(5));
@@ -218,12 +219,12 @@ fn a_wake_event_that_cannot_be_written_is_tried_again_and_can_be_claimed_meanwhi
 #[test]
 fn a_restart_sends_again_what_was_on_its_way_and_keeps_leases_and_schedules() {
     let mut subscription = webhook();
-    subscription.observe("events/a", seen(1, 5));
+    subscription.observe("events/a", seen(1, 5), Room::Free);
     tick(&mut subscription, 0);
     let wake = subscription.wake();
     let restart = |subscription: &Subscription, now_ms: u64| {
         let mut again = Subscription::replay(&subscription.snapshot()).unwrap();
-        again.observe("events/a", seen(1, 5));
+        again.observe("events/a", seen(1, 5), Room::Free);
         again.resume(&mut at(now_ms));
         again
     };
@@ -233,7 +234,7 @@ fn a_restart_sends_again_what_was_on_its_way_and_keeps_leases_and_schedules() {
     subscription.delivered(&sent(&subscription, 0), Delivered::Failed, &mut at(50));
     assert_eq!(restart(&subscription, 100).due_ms(), Some(1050), "the schedule is kept");
     let mut subscription = pull();
-    subscription.observe("events/a", seen(1, 5));
+    subscription.observe("events/a", seen(1, 5), Room::Free);
     subscription.claim("one", &mut at(0)).unwrap();
     let mut again = restart(&subscription, 100);
     assert!(again.claim("two", &mut at(999)).is_err(), "the lease is kept");
@@ -245,7 +246,7 @@ fn a_restart_sends_again_what_was_on_its_way_and_keeps_leases_and_schedules() {
 #[test]
 fn an_older_acknowledgement_moves_nothing() {
     let mut subscription = pull();
-    subscription.observe("events/a", seen(1, 9));
+    subscription.observe("events/a", seen(1, 9), Room::Free);
     subscription.claim("one", &mut at(0)).unwrap();
     let wake = subscription.wake().unwrap();
     for tail in [7, 3] {
@@ -303,7 +304,7 @@ proptest! {
             match step {
                 Step::Append(bytes) => {
                     tail += bytes;
-                    subscription.observe("events/a", seen(1, tail));
+                    subscription.observe("events/a", seen(1, tail), Room::Free);
                 }
                 Step::Tick => {
                     subscription.tick(&mut turn);
@@ -329,7 +330,7 @@ proptest! {
                 Step::Release => drop(subscription.release(&wake, &mut turn)),
                 Step::Restart => {
                     subscription = Subscription::replay(&journal).unwrap();
-                    subscription.observe("events/a", seen(1, tail));
+                    subscription.observe("events/a", seen(1, tail), Room::Free);
                     subscription.resume(&mut turn);
                 }
             }
@@ -352,7 +353,7 @@ proptest! {
                 acked = link.acked;
             }
             let mut again = Subscription::replay(&journal).unwrap();
-            again.observe("events/a", seen(1, tail));
+            again.observe("events/a", seen(1, tail), Room::Free);
             again.in_flight = subscription.in_flight;
             if tail > 0 {
                 prop_assert_eq!(&again, &subscription);

@@ -7,12 +7,14 @@ use highwater_log::error::{LogError, Rejection};
 use serde_json::Value;
 
 use super::config::{Config, bad};
-use super::hub::{Entry, Subscriptions};
+use super::entry::{Entry, Standing};
+use super::hub::Subscriptions;
 use super::journal::{Journal, Staged};
 use super::keys::Claims;
-use super::machine::WakeRef;
+use super::machine::{Turn, WakeRef};
+use super::page::Page;
 use super::refusal::Refusal;
-use super::state::{Event, Subscription};
+use super::state::{Event, Subscription, bytes_of_named};
 use super::wire;
 use crate::error::{Outcome, Problem};
 
@@ -23,7 +25,8 @@ const MOST_ID: usize = 256;
 
 impl Subscriptions {
     /// Makes a subscription, or confirms that it is there: body of the answer, and whether it is
-    /// new. `root` is the URL of the stream root as the client used it.
+    /// new. `root` is the URL of the stream root as the client used it. Looks at all names, so it
+    /// is for a thread that serves nobody.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -32,27 +35,17 @@ impl Subscriptions {
         if id.is_empty() || id.len() > MOST_ID || id.contains('/') {
             return Err(bad("an id has 1 to 256 bytes and no slash"));
         }
-        if config.streams.len() > self.settings.limits.links {
-            return Err(bad("it names too many streams"));
-        }
-        let (entry, staged, is_new) = self.stage_put(id, config, root)?;
-        if let Some(staged) = staged {
+        if let Some(staged) = self.confirm(id, &config, root)? {
             staged.await.map_err(Problem::from)?;
+            return Ok((self.get(id, root, &Page::default())?, false));
         }
-        let held = entry.lock();
-        Ok((wire::subscription(&held.subscription, &self.settings.keys, root), is_new))
+        self.make(id, config, root)?.await.map_err(Problem::from)?;
+        Ok((self.get(id, root, &Page::default())?, true))
     }
 
-    /// Tells what a subscription is.
-    ///
-    /// # Errors
-    /// [`Refusal::NotFound`], [`Problem::Busy`].
-    pub fn get(&self, id: &str, root: &str) -> Result<Value, Refusal> {
-        self.settle();
-        let entry = self.entry(id)?;
-        let held = entry.lock();
-        held.check()?;
-        Ok(wire::subscription(&held.subscription, &self.settings.keys, root))
+    /// Whether there is a subscription of this id: then [`Subscriptions::put`] is quick.
+    pub fn is_there(&self, id: &str) -> bool {
+        self.entry(id).is_ok()
     }
 
     /// Deletes a subscription: what is under way for it fails from now on. Not to be dropped before
@@ -67,6 +60,9 @@ impl Subscriptions {
             if held.is_deleted {
                 return Err(Refusal::NotFound);
             }
+            if held.standing == Standing::Begun {
+                held.check()?;
+            }
             held.is_deleted = true;
             held.journal.names()
         };
@@ -74,7 +70,7 @@ impl Subscriptions {
             if let Err(problem) = self.delete_journal(&name).await {
                 let mut held = entry.lock();
                 held.is_deleted = false;
-                if held.is_stale {
+                if held.standing == Standing::Stale {
                     // Whoever reads those again has passed it over.
                     self.lock().stale.insert(id.to_owned());
                     self.look_again(id.to_owned(), self.now_ms());
@@ -84,11 +80,7 @@ impl Subscriptions {
                 return Err(problem.into());
             }
         }
-        let mut inner = self.lock();
-        inner.entries.remove(id);
-        inner.due.remove(id);
-        inner.stale.remove(id);
-        self.count.store(inner.entries.len(), Ordering::Release);
+        self.forget(&entry);
         Ok(())
     }
 
@@ -99,20 +91,43 @@ impl Subscriptions {
     pub async fn add_streams(&self, id: &str, body: &[u8]) -> Result<(), Refusal> {
         let names = wire::streams(body)?;
         self.settle_acknowledged().await;
-        let most = self.settings.limits.links;
-        self.change(id, |entry, subscription, turn| {
-            if subscription.links.len() + names.len() > most {
-                return Err(bad("it follows too many streams"));
-            }
-            for name in &names {
-                let event = self.link_by_name(entry, subscription, name);
+        let entry = self.entry(id)?;
+        let decide = |entry: &Entry, subscription: &mut Subscription, turn: &mut Turn| {
+            let events: Vec<Event> =
+                names.iter().map(|name| self.link_by_name(entry, subscription, name)).collect();
+            let new = names.iter().filter(|name| !subscription.names(name));
+            self.check_room(new.map(|name| bytes_of_named(name)).sum())?;
+            for event in events {
                 subscription.apply(&event);
                 turn.events.push(event);
+            }
+            for name in &names {
                 self.observe(subscription, name);
             }
             Ok(())
-        })
-        .await
+        };
+        {
+            // It hears of them before they are looked at.
+            let mut index = self.index();
+            for name in &names {
+                index.add_name(&entry, name);
+            }
+        }
+        let changed = self.stage_change(id, &entry, decide);
+        self.forget_names(&entry, &names);
+        if let ((), Some(staged)) = changed? {
+            staged.await.map_err(Problem::from)?;
+        }
+        Ok(())
+    }
+
+    /// Takes those names out of the index that a subscription does not have.
+    fn forget_names(&self, entry: &Arc<Entry>, names: &[String]) {
+        let held = entry.lock();
+        let mut index = self.index();
+        for name in names.iter().filter(|name| held.is_deleted || !held.subscription.names(name)) {
+            index.remove_name(entry, name);
+        }
     }
 
     /// Follows a stream no more by name; it may be followed by pattern still.
@@ -122,7 +137,7 @@ impl Subscriptions {
     pub async fn remove_stream(&self, id: &str, path: &str) -> Result<(), Refusal> {
         let name = super::config::name(path)?;
         self.change(id, |entry, subscription, turn| {
-            let Some(link) = subscription.links.get(&name).filter(|link| link.is_explicit) else {
+            let Some(link) = subscription.links.get(&*name).filter(|link| link.is_explicit) else {
                 return Ok(());
             };
             let event = if entry.matches(&name) {
@@ -140,7 +155,11 @@ impl Subscriptions {
             turn.events.push(event);
             Ok(())
         })
-        .await
+        .await?;
+        if let Ok(entry) = self.entry(id) {
+            self.forget_names(&entry, &[name]);
+        }
+        Ok(())
     }
 
     /// Says whether a callback, an ack or a release with this token can mean anything, before it is
@@ -162,9 +181,18 @@ impl Subscriptions {
         self.entry(id)?;
         let report = wire::report(body)?;
         self.settle_acknowledged().await;
-        self.change(id, |_, subscription, turn| {
+        self.change(id, |entry, subscription, turn| {
             self.check_token(subscription, token, &report.wake)?;
-            subscription.ack(&report.wake, &report.acks, report.progress, turn)
+            for (path, _) in &report.acks {
+                self.observe_named(entry, subscription, path);
+            }
+            let answer = subscription.ack(&report.wake, &report.acks, report.progress, turn);
+            for (path, _) in &report.acks {
+                if subscription.implies(path) {
+                    self.observe(subscription, path);
+                }
+            }
+            answer
         })
         .await
     }
@@ -248,31 +276,23 @@ impl Subscriptions {
         }
     }
 
-    fn stage_put(
-        &self,
-        id: &str,
-        config: Config,
-        root: &str,
-    ) -> Result<(Arc<Entry>, Option<Staged>, bool), Refusal> {
-        let mut inner = self.lock();
-        if let Some(entry) = inner.entries.get(id).cloned() {
-            drop(inner);
-            let ((), staged) = self.stage_change(id, &entry, |_, subscription, turn| {
-                if subscription.config != config {
-                    return Err(Refusal::Exists);
-                }
-                // Also when nothing changes: it is durable only behind what made it.
-                let event = Event::Root { root: root.to_owned() };
-                subscription.apply(&event);
-                turn.events.push(event);
-                Ok(())
-            })?;
-            return Ok((entry, staged, false));
-        }
-        if inner.entries.len() >= self.settings.limits.subscriptions {
-            let limit = self.settings.limits.subscriptions;
-            return Err(Problem::Full(format!("{limit} subscriptions are the limit")).into());
-        }
+    /// Confirms a subscription, where there is one.
+    fn confirm(&self, id: &str, config: &Config, root: &str) -> Result<Option<Staged>, Refusal> {
+        let Ok(entry) = self.entry(id) else { return Ok(None) };
+        let ((), staged) = self.stage_change(id, &entry, |_, subscription, turn| {
+            if subscription.config != *config {
+                return Err(Refusal::Exists);
+            }
+            // Also when nothing changes: it is durable only behind what made it.
+            let event = Event::Root { root: root.to_owned() };
+            subscription.apply(&event);
+            turn.events.push(event);
+            Ok(())
+        })?;
+        Ok(staged)
+    }
+
+    fn make(&self, id: &str, config: Config, root: &str) -> Result<Staged, Refusal> {
         let created = Event::Created {
             id: id.to_owned(),
             incarnation: self.new_turn().random,
@@ -282,17 +302,49 @@ impl Subscriptions {
         };
         let mut subscription = Subscription::replay(&[created, Event::Complete])
             .expect("what is created and complete is a subscription");
-        // Appends are noted from here on, and looked at when the links stand.
-        self.count.store(inner.entries.len() + 1, Ordering::Release);
-        let made = self.link_all(&mut subscription).and_then(|()| {
-            let (journal, staged) = Journal::create(&self.streams.log, &subscription)?;
-            Ok((Arc::new(Entry::new(subscription, journal)), staged))
-        });
-        if let Ok((entry, _)) = &made {
-            inner.entries.insert(id.to_owned(), Arc::clone(entry));
+        let entry = self.begin(&subscription)?;
+        let made = self
+            .link_all(&entry, &mut subscription)
+            .and_then(|()| Ok(Journal::create(&self.streams.log, &subscription)?));
+        let (journal, staged) = match made {
+            Ok(made) => made,
+            Err(refusal) => {
+                entry.lock().is_deleted = true;
+                self.forget(&entry);
+                return Err(refusal);
+            }
+        };
+        let mut held = entry.lock();
+        held.links_then = subscription.links.len();
+        (held.subscription, held.journal, held.standing) = (subscription, journal, Standing::Kept);
+        for path in std::mem::take(&mut held.missed) {
+            self.observe_where_followed(&entry, &mut held.subscription, path.as_str());
         }
+        self.schedule(id, &held);
+        Ok(staged)
+    }
+
+    /// Takes a place for a subscription, which hears of appends from here on.
+    fn begin(&self, subscription: &Subscription) -> Result<Arc<Entry>, Refusal> {
+        let (id, journal) = (&subscription.id, Journal::unwritten(&subscription.id));
+        let entry = Entry::new(subscription.clone(), journal, Standing::Begun, &self.budget);
+        let entry = Arc::new(entry);
+        let mut inner = self.lock();
+        if inner.entries.contains_key(id) {
+            return Err(Problem::Busy("the subscription is being made".to_owned()).into());
+        }
+        if inner.entries.len() >= self.settings.limits.subscriptions {
+            let limit = self.settings.limits.subscriptions;
+            return Err(Problem::Full(format!("{limit} subscriptions are the limit")).into());
+        }
+        inner.entries.insert(id.clone(), Arc::clone(&entry));
         self.count.store(inner.entries.len(), Ordering::Release);
-        let (entry, staged) = made?;
-        Ok((entry, Some(staged), true))
+        drop(inner);
+        let mut index = self.index();
+        index.add(&entry);
+        for name in &subscription.config.streams {
+            index.add_name(&entry, name);
+        }
+        Ok(entry)
     }
 }

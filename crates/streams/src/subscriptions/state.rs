@@ -2,6 +2,7 @@
 //! its events make of it; `machine` decides which events come next.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use highwater_log::ids::{Offset, StreamId};
 use serde::{Deserialize, Serialize};
@@ -21,14 +22,21 @@ pub struct Subscription {
     pub root: String,
     /// What it was asked as.
     pub config: Config,
-    /// Streams it follows, by name.
-    pub links: BTreeMap<String, Link>,
+    /// Streams it follows, by name; of those that the pattern matches and of which nothing is
+    /// acknowledged only some that are pending. The others are what their streams say.
+    pub links: BTreeMap<Arc<str>, Link>,
     /// Counts wakes.
     pub generation: u64,
     /// The wake under way.
     pub phase: Phase,
     /// Streams that have more than is acknowledged. Not kept: it is seen again.
-    pub pending: BTreeSet<String>,
+    pub pending: BTreeSet<Arc<str>>,
+    /// Whether streams that match may be pending and are in no link. Not kept.
+    pub has_more: bool,
+    /// Whether they are being looked for. Not kept.
+    pub is_searched: bool,
+    /// Memory that its links take.
+    pub sizes: Sizes,
     /// Whether somebody is delivering or announcing. Not kept: nobody is after a restart.
     pub in_flight: bool,
 }
@@ -44,9 +52,34 @@ pub struct Link {
     pub is_explicit: bool,
     /// Whether the pattern matches it.
     pub is_glob: bool,
+    /// Whether the pattern and the stream say all of it: then it is not kept.
+    pub is_implied: bool,
     /// Its tail as it was last seen. Not kept.
     pub tail: Offset,
 }
+
+/// Memory of links, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sizes {
+    /// Of those that are kept: cursors.
+    pub kept: u64,
+    /// Of those that are implied, and pending.
+    pub implied: u64,
+}
+
+/// Whether there is room for another link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// There is.
+    Free,
+    /// There is none but for what cannot be done without.
+    Full,
+}
+
+/// Streams that one wake has at most, and that wait for one in memory; others are looked for.
+pub const MOST_STREAMS_OF_A_WAKE: usize = 1000;
+/// Memory of a link without its name, about.
+const LINK_BYTES: u64 = 200;
 
 /// What is known of a stream at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,6 +231,9 @@ impl Subscription {
             generation: 0,
             phase: Phase::Idle,
             pending: BTreeSet::new(),
+            has_more: false,
+            is_searched: false,
+            sizes: Sizes::default(),
             in_flight: false,
         };
         let mut begun: Option<Vec<&Event>> = None;
@@ -223,8 +259,9 @@ impl Subscription {
             root: self.root.clone(),
             config: self.config.clone(),
         }];
-        events.extend(self.links.iter().map(|(path, link)| Event::Linked {
-            path: path.clone(),
+        let kept = self.links.iter().filter(|(_, link)| !link.is_implied);
+        events.extend(kept.map(|(path, link)| Event::Linked {
+            path: path.to_string(),
             stream: link.stream.map(|stream| stream.0),
             acked: link.acked.0,
             explicit: link.is_explicit,
@@ -242,32 +279,19 @@ impl Subscription {
             Event::Created { .. } | Event::Complete | Event::Begin | Event::End => {}
             Event::Root { root } => self.root.clone_from(root),
             Event::Linked { path, stream, acked, explicit, glob } => {
-                let tail = self.links.get(path).map_or(Offset(*acked), |link| link.tail);
-                let link = Link {
-                    stream: stream.map(StreamId),
-                    acked: Offset(*acked),
-                    is_explicit: *explicit,
-                    is_glob: *glob,
-                    tail,
-                };
-                self.links.insert(path.clone(), link);
-                self.update_pending(path);
+                let acked = Offset(*acked);
+                let tail = self.links.get(&**path).map_or(acked, |link| link.tail);
+                let stream = stream.map(StreamId);
+                let (is_explicit, is_glob, is_implied) = (*explicit, *glob, false);
+                let link = Link { stream, acked, is_explicit, is_glob, is_implied, tail };
+                self.set(path, Some(link));
             }
-            Event::Unlinked { path } => {
-                self.links.remove(path);
-                self.pending.remove(path);
-            }
+            Event::Unlinked { path } => self.set(path, None),
             Event::Acked { path, stream, acked } => {
-                let (stream, acked) = (StreamId(*stream), Offset(*acked));
-                let link = self.links.entry(path.clone()).or_insert(Link {
-                    stream: None,
-                    acked,
-                    is_explicit: false,
-                    is_glob: true,
-                    tail: acked,
-                });
-                (link.stream, link.acked) = (Some(stream), acked);
-                self.update_pending(path);
+                let (stream, acked) = (Some(StreamId(*stream)), Offset(*acked));
+                let link = self.links.get(&**path).copied();
+                let link = link.unwrap_or(Link { tail: acked, ..Link::matched(stream, acked) });
+                self.set(path, Some(Link { stream, acked, is_implied: false, ..link }));
             }
             Event::Wake { generation, phase } => {
                 self.generation = *generation;
@@ -279,164 +303,128 @@ impl Subscription {
 
     /// Takes in what is known of a stream of a name that it follows. A stream that was made anew is
     /// followed from its start; one that matches and was not there when the subscription was made
-    /// is, too: what wakes comes behind its link.
-    pub fn observe(&mut self, path: &str, seen: Option<Seen>) {
-        match seen {
-            Some(seen) => {
-                let link = self.links.entry(path.to_owned()).or_insert(Link {
-                    stream: Some(seen.stream),
-                    acked: seen.own_start,
-                    is_explicit: false,
-                    is_glob: true,
-                    tail: seen.tail,
-                });
-                if link.stream != Some(seen.stream) {
-                    (link.stream, link.acked) = (Some(seen.stream), seen.own_start);
-                }
-                link.tail = seen.tail;
-                // A log that promises less than durability can have lost what was acknowledged.
-                link.acked = link.acked.min(seen.tail);
+    /// is, too: what wakes comes behind its link. Where there is no room for that link, it is known
+    /// that there is more.
+    pub fn observe(&mut self, path: &str, seen: Option<Seen>, room: Room) {
+        let known = self.links.get(path).copied();
+        let Some(seen) = seen else {
+            let named = known.filter(|link| link.is_explicit);
+            let nothing = Offset(0);
+            let named =
+                named.map(|link| Link { stream: None, acked: nothing, tail: nothing, ..link });
+            return self.set(path, named);
+        };
+        let start = Link::matched(Some(seen.stream), seen.own_start);
+        let mut link = match known {
+            Some(link) if link.stream == Some(seen.stream) => link,
+            Some(Link { is_explicit, is_glob, .. }) => Link { is_explicit, is_glob, ..start },
+            None if seen.tail > seen.own_start && !self.takes_more(room) => {
+                self.has_more = true;
+                return;
             }
-            None => match self.links.get_mut(path) {
-                Some(link) if link.is_explicit => {
-                    (link.stream, link.acked, link.tail) = (None, Offset(0), Offset(0));
-                }
-                Some(_) => drop(self.links.remove(path)),
-                None => {}
-            },
-        }
-        self.update_pending(path);
+            None => start,
+        };
+        link.tail = seen.tail;
+        // A log that promises less than durability can have lost what was acknowledged.
+        link.acked = link.acked.min(seen.tail);
+        link.is_implied = !link.is_explicit && link.acked == seen.own_start;
+        let says_nothing = link.is_implied && link.tail == link.acked;
+        self.set(path, Some(link).filter(|_| !says_nothing));
     }
 
-    fn update_pending(&mut self, path: &str) {
-        if self.links.get(path).is_some_and(|link| link.tail > link.acked) {
-            self.pending.insert(path.to_owned());
+    /// Takes in what is known of a stream that somebody speaks of, whatever room there is.
+    pub fn observe_named(&mut self, path: &str, seen: Option<Seen>) {
+        self.observe(path, seen, Room::Free);
+        if let Some(seen) = seen.filter(|_| !self.links.contains_key(path)) {
+            self.set(path, Some(Link::implied(seen)));
+        }
+    }
+
+    /// Whether it was told to follow a stream by name.
+    pub fn names(&self, path: &str) -> bool {
+        self.links.get(path).is_some_and(|link| link.is_explicit)
+    }
+
+    /// Whether a link is here that says only what its stream does.
+    pub fn implies(&self, path: &str) -> bool {
+        self.links.get(path).is_some_and(|link| link.is_implied)
+    }
+
+    /// Whether nothing would change if a stream is looked at: it is to be looked for anyway.
+    pub fn knows_of_more_than(&self, path: &str) -> bool {
+        self.has_more && !self.pending.is_empty() && !self.links.contains_key(path)
+    }
+
+    /// Whether there may be a pending stream, and none is known.
+    pub fn looks_for_more(&self) -> bool {
+        (self.has_more || self.is_searched) && self.pending.is_empty()
+    }
+
+    /// Whether somebody is to look for one.
+    pub fn is_to_be_searched(&self) -> bool {
+        self.has_more && !self.is_searched && self.pending.is_empty()
+    }
+
+    /// Whether another link may be added that is implied; a first one is always.
+    fn takes_more(&self, room: Room) -> bool {
+        let is_free = room == Room::Free && self.pending.len() < MOST_STREAMS_OF_A_WAKE;
+        is_free || self.pending.is_empty()
+    }
+
+    /// Puts a link in its place, and keeps count.
+    fn set(&mut self, path: &str, link: Option<Link>) {
+        let old = self.links.get_key_value(path).map(|(name, link)| (Arc::clone(name), *link));
+        let name = old.as_ref().map(|(name, _)| Arc::clone(name));
+        if let Some((_, old)) = old {
+            *self.size_of(&old) -= bytes_of(path, &old);
+        }
+        let Some(link) = link else {
+            self.links.remove(path);
+            self.pending.remove(path);
+            return;
+        };
+        *self.size_of(&link) += bytes_of(path, &link);
+        let name = name.unwrap_or_else(|| path.into());
+        if link.tail > link.acked {
+            self.pending.insert(Arc::clone(&name));
         } else {
             self.pending.remove(path);
         }
+        self.links.insert(name, link);
     }
+
+    fn size_of(&mut self, link: &Link) -> &mut u64 {
+        if link.is_implied { &mut self.sizes.implied } else { &mut self.sizes.kept }
+    }
+}
+
+impl Link {
+    /// Follows a stream of which nothing is acknowledged.
+    pub fn implied(seen: Seen) -> Self {
+        let link = Self::matched(Some(seen.stream), seen.own_start);
+        Self { is_implied: true, tail: seen.tail, ..link }
+    }
+
+    /// Follows a stream that the pattern matches, from a place on.
+    fn matched(stream: Option<StreamId>, acked: Offset) -> Self {
+        let (is_explicit, is_glob, is_implied, tail) = (false, true, false, acked);
+        Self { stream, acked, is_explicit, is_glob, is_implied, tail }
+    }
+}
+
+/// Memory of a link that was named, bytes, about: it is looked up by its name, too.
+pub fn bytes_of_named(path: &str) -> u64 {
+    2 * bytes_of_matched(path)
+}
+
+fn bytes_of_matched(path: &str) -> u64 {
+    LINK_BYTES + u64::try_from(path.len()).expect("lengths have 64 bits at most")
+}
+
+fn bytes_of(path: &str, link: &Link) -> u64 {
+    if link.is_explicit { bytes_of_named(path) } else { bytes_of_matched(path) }
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-    use crate::subscriptions::config::Delivery;
-
-    pub fn subscription(delivery: Delivery) -> Subscription {
-        let config = Config {
-            delivery,
-            pattern: Some("events/*".to_owned()),
-            streams: Vec::new(),
-            lease_ttl_ms: 1000,
-            description: None,
-        };
-        let created = Event::Created {
-            id: "s".to_owned(),
-            incarnation: 7,
-            created_ms: 1,
-            root: "http://here/v1/stream".to_owned(),
-            config,
-        };
-        Subscription::replay(&[created, Event::Complete]).unwrap()
-    }
-
-    #[expect(clippy::unnecessary_wraps, reason = "it is given to what takes an option")]
-    pub fn seen(stream: u64, tail: u64) -> Option<Seen> {
-        Some(Seen { stream: StreamId(stream), own_start: Offset(0), tail: Offset(tail) })
-    }
-
-    fn webhook() -> Subscription {
-        subscription(Delivery::Webhook { url: "https://worker.example/".to_owned() })
-    }
-
-    /// Point 49.
-    #[test]
-    fn a_stream_that_comes_later_is_followed_from_its_own_start() {
-        let mut subscription = webhook();
-        subscription.observe("events/a", seen(1, 5));
-        let fork = Seen { stream: StreamId(2), own_start: Offset(9), tail: Offset(9) };
-        subscription.observe("events/f", Some(fork));
-        assert_eq!(subscription.links["events/a"].acked, Offset(0));
-        assert_eq!(subscription.pending.iter().collect::<Vec<_>>(), ["events/a"]);
-        subscription.observe("events/f", Some(Seen { tail: Offset(12), ..fork }));
-        assert!(subscription.pending.contains("events/f"));
-    }
-
-    /// Point 49.
-    #[test]
-    fn a_stream_that_is_made_anew_is_followed_anew_and_a_gone_one_is_not() {
-        let mut subscription = webhook();
-        subscription.observe("events/a", seen(1, 50));
-        let acked = Event::Acked { path: "events/a".to_owned(), stream: 1, acked: 50 };
-        subscription.apply(&acked);
-        assert!(subscription.pending.is_empty());
-        subscription.observe("events/a", seen(2, 3));
-        assert!(subscription.pending.contains("events/a"), "3 bytes of another stream");
-        subscription.observe("events/a", None);
-        assert!(subscription.links.is_empty() && subscription.pending.is_empty());
-        let named = Event::Linked {
-            path: "x".to_owned(),
-            stream: None,
-            acked: 0,
-            explicit: true,
-            glob: false,
-        };
-        subscription.apply(&named);
-        subscription.observe("x", seen(3, 9));
-        subscription.observe("x", None);
-        assert_eq!(subscription.links["x"].acked, Offset(0), "what was named stays named");
-    }
-
-    /// Point 54.
-    #[test]
-    fn a_snapshot_makes_the_same_subscription_and_a_torn_one_makes_none() {
-        let mut subscription = webhook();
-        subscription.observe("events/a", seen(1, 50));
-        for event in [
-            Event::Acked { path: "events/a".to_owned(), stream: 1, acked: 20 },
-            Event::Linked {
-                path: "x".to_owned(),
-                stream: None,
-                acked: 0,
-                explicit: true,
-                glob: false,
-            },
-            Event::Wake {
-                generation: 9,
-                phase: Phase::Retrying { wake_id: "w".to_owned(), attempt: 3, next_ms: 77 },
-            },
-            Event::Root { root: "https://there".to_owned() },
-        ] {
-            subscription.apply(&event);
-        }
-        let events = subscription.snapshot();
-        let lines: Vec<String> =
-            events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
-        let read: Vec<Event> =
-            lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let mut again = Subscription::replay(&read).unwrap();
-        again.observe("events/a", seen(1, 50));
-        assert_eq!(again, subscription);
-        assert_eq!(Subscription::replay(&read[..read.len() - 1]), None);
-        assert_eq!(Subscription::replay(&read[1..]), None);
-        assert_eq!(Subscription::replay(&[]), None);
-    }
-
-    /// Point 54.
-    #[test]
-    fn what_happened_at_once_counts_whole_or_not_at_all() {
-        let before = webhook();
-        let acked = |path: &str| Event::Acked { path: path.to_owned(), stream: 1, acked: 5 };
-        let paths = |events: &[Event]| {
-            let all = [before.snapshot().as_slice(), events].concat();
-            let subscription = Subscription::replay(&all).unwrap();
-            subscription.links.into_keys().collect::<Vec<_>>()
-        };
-        let (begin, end) = (Event::Begin, Event::End);
-        assert_eq!(paths(&[begin.clone(), acked("a"), acked("b"), end.clone()]), ["a", "b"]);
-        assert!(paths(&[begin.clone(), acked("a"), acked("b")]).is_empty());
-        let again = [begin.clone(), acked("a"), begin, acked("c"), end.clone(), acked("d")];
-        assert_eq!(paths(&again), ["c", "d"], "the first was given up");
-        assert_eq!(paths(&[end, acked("a")]), ["a"]);
-    }
-}
+#[path = "state_tests.rs"]
+pub(super) mod tests;

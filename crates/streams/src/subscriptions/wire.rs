@@ -8,11 +8,9 @@ use super::config::{Delivery, bad, name, parse_body};
 use super::keys::Keys;
 use super::machine::{Progress, WakeRef};
 use super::refusal::Refusal;
-use super::state::{Link, Phase, Subscription};
+use super::state::{Link, MOST_STREAMS_OF_A_WAKE, Phase, Subscription};
 use crate::offset::{Token, parse_token};
 
-/// Streams that one wake has at most; the others are in later ones.
-const MOST_STREAMS_OF_A_WAKE: usize = 1000;
 /// Longest name of a worker, bytes.
 const MOST_WORKER: usize = 256;
 
@@ -89,8 +87,20 @@ pub fn says_done(answer: &[u8]) -> bool {
     serde_json::from_slice::<AnswerBody>(answer).is_ok_and(|answer| answer.done)
 }
 
+/// Streams of a subscription that are shown.
+pub(super) struct Shown {
+    pub streams: Vec<(String, Link)>,
+    /// The others are behind this name.
+    pub next_after: Option<String>,
+}
+
 /// Writes what clients see of a subscription.
-pub(super) fn subscription(subscription: &Subscription, keys: &Keys, root: &str) -> Value {
+pub(super) fn subscription(
+    subscription: &Subscription,
+    keys: &Keys,
+    root: &str,
+    shown: &Shown,
+) -> Value {
     let config = &subscription.config;
     let (kind, webhook, wake_stream) = match &config.delivery {
         Delivery::Webhook { url } => {
@@ -103,7 +113,7 @@ pub(super) fn subscription(subscription: &Subscription, keys: &Keys, root: &str)
         }
         Delivery::PullWake { wake_stream } => ("pull-wake", Value::Null, json!(wake_stream)),
     };
-    let stream = |(path, link): (&String, &Link)| {
+    let stream = |(path, link): &(String, Link)| {
         json!({
             "path": path,
             "link_type": link_type(link),
@@ -120,7 +130,8 @@ pub(super) fn subscription(subscription: &Subscription, keys: &Keys, root: &str)
         "subscription_id": subscription.id,
         "type": kind,
         "pattern": config.pattern,
-        "streams": subscription.links.iter().map(stream).collect::<Vec<_>>(),
+        "streams": shown.streams.iter().map(stream).collect::<Vec<_>>(),
+        "next_after": shown.next_after,
         "webhook": webhook,
         "wake_stream": wake_stream,
         "lease_ttl_ms": config.lease_ttl_ms,
@@ -133,13 +144,13 @@ pub(super) fn subscription(subscription: &Subscription, keys: &Keys, root: &str)
 /// Gives the streams of a wake, with the tails that it has.
 pub(super) fn tails(subscription: &Subscription) -> Vec<(String, Offset)> {
     let pending = subscription.pending.iter().take(MOST_STREAMS_OF_A_WAKE);
-    pending.map(|path| (path.clone(), subscription.links[path].tail)).collect()
+    pending.map(|path| (path.to_string(), subscription.links[path].tail)).collect()
 }
 
 /// Writes the streams of a wake.
 pub(super) fn wake_streams(subscription: &Subscription, tails: &[(String, Offset)]) -> Value {
     let stream = |(path, tail): &(String, Offset)| {
-        let link = &subscription.links[path];
+        let link = &subscription.links[path.as_str()];
         json!({
             "path": path,
             "link_type": link_type(link),
@@ -177,7 +188,7 @@ pub(super) fn wake_event(subscription: &Subscription, now_ms: u64) -> Value {
     json!({
         "type": "wake",
         "subscription_id": subscription.id,
-        "stream": subscription.pending.first(),
+        "stream": subscription.pending.first().map(|path| &**path),
         "generation": subscription.generation,
         "ts": now_ms,
     })

@@ -17,6 +17,7 @@ mod producers;
 mod reads;
 mod room;
 mod subscribing;
+mod subscription_bounds;
 mod subscription_faults;
 mod subscription_storage;
 mod subscriptions;

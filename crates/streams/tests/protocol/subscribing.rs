@@ -15,13 +15,15 @@ use highwater_streams::offset::Token;
 use highwater_streams::subscriptions::keys::Entropy;
 use highwater_streams::subscriptions::url_policy::UrlPolicy;
 use highwater_streams::subscriptions::{
-    Delivered, Refusal, Settings, SubscriptionLimits, Subscriptions, Webhook, open_keys,
+    Delivered, Page, Refusal, Settings, SubscriptionLimits, Subscriptions, Webhook, open_keys,
 };
 use serde_json::{Value, json};
 
 use crate::support::*;
 
 pub const ROOT: &str = "http://127.0.0.1:4437/v1/stream";
+/// Memory for links where nothing else is asked for.
+const LINKS_BYTES: u64 = 1 << 20;
 
 /// Entropy that is none.
 #[derive(Debug)]
@@ -41,6 +43,7 @@ pub struct Subs {
     pub store: Store,
     pub subs: Arc<Subscriptions>,
     entropy: Arc<Seeded>,
+    links_bytes: u64,
 }
 
 impl Subs {
@@ -50,30 +53,42 @@ impl Subs {
 
     /// Subscriptions of a store with settings of its own.
     pub fn over(store: Store, seed: u64) -> Self {
-        Self::open(store, Arc::new(Seeded(AtomicU64::new(seed << 20))))
+        Self::bounded(store, seed, LINKS_BYTES)
     }
 
-    fn open(store: Store, entropy: Arc<Seeded>) -> Self {
+    /// Subscriptions with so much memory for links.
+    pub fn bounded(store: Store, seed: u64, links_bytes: u64) -> Self {
+        Self::open(store, Arc::new(Seeded(AtomicU64::new(seed << 20))), links_bytes)
+    }
+
+    fn open(store: Store, entropy: Arc<Seeded>, links_bytes: u64) -> Self {
         let keys = store.run(open_keys(&store.log, &*entropy)).unwrap();
         let settings = Settings {
             keys,
             entropy: Arc::<Seeded>::clone(&entropy),
             policy: UrlPolicy::Production,
-            limits: SubscriptionLimits { subscriptions: 4, links: 8 },
+            limits: SubscriptionLimits { subscriptions: 4, links_bytes },
         };
         let subs = Subscriptions::open(store.streams.clone(), settings).unwrap();
-        Self { store, subs, entropy }
+        Self { store, subs, entropy, links_bytes }
     }
 
     /// Cuts the power, and opens what is left.
     pub fn crash(self) -> Self {
+        let subs = self.crash_unsearched();
+        subs.subs.search();
+        subs
+    }
+
+    /// The same, and nobody has looked for pending streams yet.
+    pub fn crash_unsearched(self) -> Self {
         drop(self.subs);
-        Self::open(self.store.crash(), self.entropy)
+        Self::open(self.store.crash(), self.entropy, self.links_bytes)
     }
 
     /// What a power cut at this moment would leave.
     pub fn crash_copy(&self) -> Self {
-        Self::open(self.store.crash_copy(), Arc::clone(&self.entropy))
+        Self::open(self.store.crash_copy(), Arc::clone(&self.entropy), self.links_bytes)
     }
 
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
@@ -85,7 +100,7 @@ impl Subs {
     }
 
     pub fn get(&self, id: &str) -> Value {
-        self.subs.get(id, ROOT).unwrap()
+        self.subs.get(id, ROOT, &Page::default()).unwrap()
     }
 
     pub fn ack(&self, id: &str, token: Option<&str>, body: &Value) -> Result<bool, Refusal> {
@@ -97,6 +112,7 @@ impl Subs {
         let mut webhooks = Vec::new();
         for _ in 0..100 {
             self.subs.refresh().unwrap();
+            self.subs.search();
             webhooks.extend(self.run(self.subs.turn()).unwrap());
             let now_ms = highwater_disk::Clock::wall(&self.store.clock).as_millis();
             if self.subs.due_ms().is_none_or(|due_ms| u128::from(due_ms) > now_ms) {

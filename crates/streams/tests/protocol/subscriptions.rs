@@ -1,4 +1,4 @@
-use highwater_streams::subscriptions::{Delivered, Refusal};
+use highwater_streams::subscriptions::{Delivered, Page, Refusal};
 use serde_json::{Value, json};
 
 use crate::subscribing::*;
@@ -32,7 +32,7 @@ fn a_subscription_is_made_confirmed_told_and_deleted() {
     assert_eq!(subs.get("s")["webhook"]["url"], "https://worker.example/hook");
     subs.run(subs.subs.delete("s")).unwrap();
     for subs in [&subs, &subs.crash_copy()] {
-        assert_eq!(subs.subs.get("s", ROOT), Err(Refusal::NotFound));
+        assert_eq!(subs.subs.get("s", ROOT, &Page::default()), Err(Refusal::NotFound));
     }
     assert_eq!(refusal(subs.run(subs.subs.delete("s"))), "SUBSCRIPTION_NOT_FOUND");
 }

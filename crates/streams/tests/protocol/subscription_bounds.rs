@@ -1,0 +1,208 @@
+//! I11: what subscriptions follow takes bounded memory, and nothing is lost by that.
+
+use std::collections::BTreeMap;
+
+use highwater_streams::subscriptions::{Delivered, Page, Webhook};
+use serde_json::{Value, json};
+
+use crate::subscribing::*;
+use crate::support::*;
+
+/// Memory for links in these tests: for about ten cursors, and two that wait.
+const BYTES: u64 = 2_100;
+
+fn all() -> Value {
+    json!({ "type": "webhook", "pattern": "**", "lease_ttl_ms": 600_000,
+        "webhook": { "url": "https://worker.example/hook" } })
+}
+
+fn body(webhook: &Webhook) -> Value {
+    serde_json::from_slice(&webhook.body).unwrap()
+}
+
+fn names(streams: &Value) -> Vec<String> {
+    let streams = streams.as_array().unwrap();
+    streams.iter().map(|stream| stream["path"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A stream that matches and has nothing new takes no memory, however many there are.
+#[test]
+fn streams_that_have_nothing_to_tell_take_no_memory() {
+    let subs = Subs::bounded(Store::new(330), 330, BYTES);
+    for number in 0..30 {
+        subs.put_stream(&format!("old/{number}"), "[]");
+    }
+    subs.put("s", &all()).unwrap();
+    for number in 0..30 {
+        subs.put_stream(&format!("new/{number}"), "[]");
+    }
+    assert!(subs.turn().is_empty());
+    assert_eq!((subs.subs.sizes().kept, subs.subs.sizes().implied), (0, 0));
+    assert_eq!(names(&subs.get("s")["streams"]).len(), 60, "they are followed all the same");
+}
+
+/// What has no room in memory waits in the log, and is told in later wakes.
+#[test]
+fn streams_that_find_no_room_are_looked_for_and_each_is_told_until_it_is_acknowledged() {
+    let room = 460_000;
+    let subs = Subs::bounded(Store::new(331), 331, room);
+    for id in ["s", "t", "u"] {
+        subs.put(id, &all()).unwrap();
+    }
+    let mut expected = BTreeMap::new();
+    for number in 0..700 {
+        let name = format!("new/{number:04}");
+        subs.put_stream(&name, "[1]");
+        expected.insert(name, offset(3));
+        if number % 300 == 0 {
+            // Its first wake begins when one is there.
+            subs.run(subs.subs.turn()).unwrap();
+        }
+    }
+    let mut told: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    let (mut crashes, mut most) = (0, 0);
+    let mut subs = subs.crash();
+    subs.store.clock.advance(std::time::Duration::from_secs(90));
+    loop {
+        let webhooks = subs.turn();
+        let Some(webhook) = webhooks.first() else { break };
+        for webhook in &webhooks {
+            let body = body(webhook);
+            let told = told.entry(webhook.id.clone()).or_default();
+            for stream in body["streams"].as_array().unwrap() {
+                let text = |name: &str| stream[name].as_str().unwrap().to_owned();
+                assert!(text("acked_offset") < text("tail_offset"), "{stream}");
+                told.insert(text("path"), text("tail_offset"));
+            }
+            subs.run(subs.subs.delivered(webhook, Delivered::Done)).unwrap();
+        }
+        most = most.max(subs.subs.sizes().implied);
+        if webhook.id == "s" && crashes < 3 {
+            crashes += 1;
+            subs = subs.crash();
+            subs.store.clock.advance(std::time::Duration::from_secs(90));
+        }
+    }
+    assert!(most <= room / 4 + 3 * 300, "{most} bytes wait");
+    assert!(crashes == 3 && told.len() == 3 && told.values().all(|told| *told == expected));
+    assert_eq!(subs.subs.sizes().implied, 0);
+}
+
+/// Without room for a cursor a wake is not done: it comes again, and nothing of it is lost.
+#[test]
+fn a_cursor_that_finds_no_room_is_refused_and_its_wake_comes_again() {
+    let subs = Subs::bounded(Store::new(332), 332, BYTES);
+    subs.put("s", &all()).unwrap();
+    let mut done = 0;
+    for number in 0..20 {
+        subs.put_stream(&format!("new/{number:02}"), "[1]");
+        let Some(webhook) = subs.turn().pop() else { break };
+        subs.run(subs.subs.delivered(&webhook, Delivered::Done)).unwrap();
+        if subs.get("s")["status"] == "failed" {
+            break;
+        }
+        done += 1;
+    }
+    assert!((5..20).contains(&done), "{done}");
+    assert!(subs.subs.sizes().kept <= BYTES + 300);
+    // A worker is told, too.
+    subs.store.clock.advance(std::time::Duration::from_secs(90));
+    let webhook = subs.turn().pop().expect("it comes again");
+    let told = body(&webhook);
+    let stream = &told["streams"][0];
+    assert_eq!(stream["path"], format!("new/{done:02}"));
+    let report = json!({ "wake_id": told["wake_id"], "generation": told["generation"],
+        "acks": [{ "stream": stream["path"], "offset": stream["tail_offset"] }] });
+    let token = told["callback_token"].as_str();
+    assert_eq!(refusal(subs.ack("s", token, &report)), "FULL");
+    assert_eq!(subs.get("s")["streams"][done]["acked_offset"], offset(0));
+    // What is there already goes on, and a stream that is deleted gives its room back.
+    subs.post_stream("new/00", "2");
+    subs.store.delete("new/01").unwrap();
+    assert_eq!(subs.ack("s", token, &report), Ok(false));
+    assert_eq!(subs.get("s")["streams"][done - 1]["acked_offset"], offset(3));
+    let again = json!({ "wake_id": told["wake_id"], "generation": told["generation"],
+        "acks": [{ "stream": "new/00", "offset": offset(6) }], "done": true });
+    assert_eq!(subs.ack("s", token, &again), Ok(false));
+}
+
+/// Links at a tail, and such that were asked for by name, are refused where there is no room.
+#[test]
+fn a_subscription_whose_links_find_no_room_is_not_made() {
+    let subs = Subs::bounded(Store::new(333), 333, BYTES);
+    for number in 0..12 {
+        subs.put_stream(&format!("old/{number}"), "[1]");
+    }
+    assert_eq!(refusal(subs.put("s", &all())), "FULL");
+    assert_eq!(subs.subs.sizes().kept, 0, "nothing is left of it");
+    assert!(subs.turn().is_empty() && subs.subs.is_empty());
+    let some: Vec<String> = (0..12).map(|number| format!("named/{number}")).collect();
+    let by_name = json!({ "type": "webhook", "streams": some,
+        "webhook": { "url": "https://worker.example/hook" } });
+    assert_eq!(refusal(subs.put("s", &by_name)), "FULL");
+    subs.put("s", &hook()).unwrap();
+    let more = json!({ "streams": some }).to_string();
+    let refused = subs.run(subs.subs.add_streams("s", more.as_bytes()));
+    assert_eq!(refusal(refused), "FULL");
+    assert_eq!(subs.subs.sizes().kept, 0);
+    let one = json!({ "streams": ["named/0", "named/1"] }).to_string();
+    subs.run(subs.subs.add_streams("s", one.as_bytes())).unwrap();
+    subs.run(subs.subs.add_streams("s", one.as_bytes())).unwrap();
+    assert!(subs.subs.sizes().kept > 0);
+    subs.run(subs.subs.delete("s")).unwrap();
+    assert_eq!(subs.subs.sizes().kept, 0, "its memory is given back");
+}
+
+/// All of what is followed is shown, in order, each once, a page at a time.
+#[test]
+fn what_is_followed_is_shown_page_by_page() {
+    let subs = Subs::new(334);
+    for number in 0..7 {
+        subs.put_stream(&format!("events/{number}"), if number % 2 == 0 { "[1]" } else { "[]" });
+        subs.put_stream(&format!("other/{number}"), "[1]");
+    }
+    let mut both = pull();
+    both["streams"] = json!(["a/first", "events/3", "other/5", "z/last"]);
+    both["wake_stream"] = json!("events/6");
+    subs.put("s", &both).unwrap();
+    let expected = [
+        "a/first", "events/0", "events/1", "events/2", "events/3", "events/4", "events/5",
+        "other/5", "z/last",
+    ];
+    assert_eq!(names(&subs.get("s")["streams"]), expected);
+    assert_eq!(subs.get("s")["next_after"], Value::Null);
+    for limit in 1..=10 {
+        let (mut found, mut page) = (Vec::new(), Page { after: None, limit });
+        loop {
+            let body = subs.subs.get("s", ROOT, &page).unwrap();
+            let streams = names(&body["streams"]);
+            assert!(streams.len() <= limit);
+            found.extend(streams);
+            let Some(after) = body["next_after"].as_str() else { break };
+            page.after = Some(after.to_owned());
+        }
+        assert_eq!(found, expected, "{limit} on a page");
+    }
+    let streams = subs.get("s")["streams"].clone();
+    let at = |at: usize| (streams[at]["link_type"].clone(), streams[at]["acked_offset"].clone());
+    assert_eq!(at(1), (json!("glob"), json!(offset(3))), "at its tail");
+    assert_eq!(at(2), (json!("glob"), json!(offset(0))), "it had nothing");
+    assert_eq!(at(4), (json!("explicit"), json!(offset(0))));
+}
+
+/// Nobody is told that there is nothing while what is pending is looked for.
+#[test]
+fn a_claim_is_put_off_while_what_is_pending_is_looked_for() {
+    let subs = Subs::new(335);
+    subs.put_stream("wake/pool", "[]");
+    subs.put("p", &pull()).unwrap();
+    subs.put_stream("events/a", "[1]");
+    subs.turn();
+    let subs = subs.crash_unsearched();
+    let claim = || subs.run(subs.subs.claim("p", br#"{"worker":"one"}"#));
+    assert_eq!(refusal(claim()), "BUSY");
+    assert!(subs.subs.wants_search());
+    subs.subs.search();
+    assert!(!subs.subs.wants_search());
+    assert_eq!(names(&claim().unwrap()["streams"]), ["events/a"]);
+}
