@@ -197,6 +197,9 @@ impl Settings {
         if self.max_bodies_bytes < self.max_body_bytes {
             return refuse("max-bodies-bytes: at least max-body-bytes");
         }
+        if self.webhook_deliveries.0 == 0 || self.webhook_deliveries_per_host.0 == 0 {
+            return refuse("webhook-deliveries and webhook-deliveries-per-host: at least 1");
+        }
         if self.max_connections.0 == 0 || self.max_h2_streams == 0 {
             return refuse("max-connections and max-h2-streams: at least 1");
         }

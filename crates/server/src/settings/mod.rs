@@ -306,8 +306,10 @@ settings! {
         webhook_localhost("webhook-localhost", "true|false"): bool = false;
         /// Longest time for one delivery.
         webhook_timeout("webhook-timeout", "TIME"): Span = Span::seconds(30);
-        /// Deliveries at once.
+        /// Deliveries at once; half of them at most are such that failed before.
         webhook_deliveries("webhook-deliveries", "N"): Amount = Amount(64);
+        /// Deliveries at once to one host and port.
+        webhook_deliveries_per_host("webhook-deliveries-per-host", "N"): Amount = Amount(16);
         /// Subscriptions at most.
         max_subscriptions("max-subscriptions", "N"): Amount = Amount(10_000);
         /// Memory for what subscriptions have acknowledged, stream by stream, and for streams they

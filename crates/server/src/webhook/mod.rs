@@ -1,21 +1,24 @@
 //! Drives subscriptions: does what is due, and sends webhooks.
 //!
-//! `sender` sends one. What is to be sent and what an answer means is decided by
-//! `highwater-streams`, and is durable before it is sent.
+//! `queue` says whose turn it is, `sender` sends one. What is to be sent and what an answer means
+//! is decided by `highwater-streams`, and is durable before it is sent.
 
+mod queue;
 mod sender;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_streams::subscriptions::{Delivered, Webhook};
-use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
-use tokio_util::task::TaskTracker;
+use highwater_streams::error::Problem;
+use highwater_streams::subscriptions::{Delivered, Due, Refusal};
+use tokio::task::{JoinHandle, JoinSet};
 
+use self::queue::{Places, Queue};
 use self::sender::Sender;
 use crate::app::App;
 use crate::http::cold;
+use crate::metrics::Limit;
 
 /// How long to wait after a turn that failed.
 const BREATHER: Duration = Duration::from_secs(1);
@@ -23,8 +26,10 @@ const BREATHER: Duration = Duration::from_secs(1);
 /// Drives the subscriptions until the server stops.
 pub(crate) async fn drive(app: Arc<App>) {
     let sender = Arc::new(Sender::new(&app.settings));
-    let slots = Arc::new(Semaphore::new(app.settings.webhook_deliveries.get().max(1)));
-    let sending = TaskTracker::new();
+    let all = app.settings.webhook_deliveries.get();
+    let each = app.settings.webhook_deliveries_per_host.get().min(all);
+    let mut queue = Queue::new(Places { all, each });
+    let (mut sending, mut places) = (JoinSet::new(), HashMap::new());
     let mut searching: Option<JoinHandle<()>> = None;
     while !app.stopping.is_cancelled() {
         if app.subscriptions.has_stale()
@@ -33,13 +38,7 @@ pub(crate) async fn drive(app: Arc<App>) {
             tracing::error!(%problem, "a subscription cannot be read again");
         }
         match app.subscriptions.turn().await {
-            Ok(webhooks) => {
-                for webhook in webhooks {
-                    let (app, sender) = (Arc::clone(&app), Arc::clone(&sender));
-                    let slots = Arc::clone(&slots);
-                    sending.spawn(async move { deliver(&app, &sender, &slots, webhook).await });
-                }
-            }
+            Ok(due) => due.into_iter().for_each(|due| queue.push(due)),
             Err(problem) => {
                 tracing::error!(%problem, "subscriptions cannot go on");
                 tokio::time::sleep(BREATHER).await;
@@ -48,15 +47,26 @@ pub(crate) async fn drive(app: Arc<App>) {
         if searching.is_none() && app.subscriptions.wants_search() {
             searching = Some(tokio::spawn(search(Arc::clone(&app))));
         }
+        while let Some(place) = queue.next() {
+            let (app, sender, due) = (Arc::clone(&app), Arc::clone(&sender), place.due.clone());
+            let task = sending.spawn(async move { deliver(&app, &sender, &due).await });
+            places.insert(task.id(), place);
+        }
         tokio::select! {
             () = due(&app) => {}
             () = app.subscriptions.changed() => {}
             () = ended(&mut searching) => searching = None,
+            Some(sent) = sending.join_next_with_id() => {
+                let id = sent.map_or_else(|error| error.id(), |(id, ())| id);
+                if let Some(place) = places.remove(&id) {
+                    queue.done(&place);
+                }
+            }
             () = app.stopping.cancelled() => {}
         }
     }
     // What is not answered by now is sent again after the restart.
-    sending.close();
+    sending.detach_all();
 }
 
 /// Looks for streams that wait, while others are told.
@@ -83,16 +93,21 @@ async fn due(app: &App) {
     tokio::time::sleep(Duration::from_millis(due_ms.saturating_sub(now_ms))).await;
 }
 
-/// Sends a webhook when there is a place for it, and reports what became of it.
-async fn deliver(app: &App, sender: &Sender, slots: &Semaphore, webhook: Webhook) {
-    let sent = async {
-        let _slot = slots.acquire().await.expect("the semaphore is never closed");
-        sender.send(&webhook).await
-    };
-    let outcome = tokio::select! {
-        sent = tokio::time::timeout(webhook.lease, sent) => {
-            sent.unwrap_or_else(|_| Err("its lease has ended".to_owned()))
+/// Sends a webhook, and reports what became of it.
+async fn deliver(app: &App, sender: &Sender, due: &Due) {
+    let webhook = match app.subscriptions.begin(due).await {
+        Ok(Some(webhook)) => webhook,
+        // There is nothing to send any more.
+        Ok(None) => return,
+        Err(refusal) => {
+            // It is due again.
+            tracing::debug!(subscription = due.id, %refusal, "a webhook is not sent");
+            return;
         }
+    };
+    let sent = tokio::time::timeout(webhook.lease, sender.send(&webhook));
+    let outcome = tokio::select! {
+        sent = sent => sent.unwrap_or_else(|_| Err("its lease has ended".to_owned())),
         () = app.stopping.cancelled() => return,
     };
     let delivered = match outcome {
@@ -107,6 +122,9 @@ async fn deliver(app: &App, sender: &Sender, slots: &Semaphore, webhook: Webhook
         }
     };
     if let Err(refusal) = app.subscriptions.delivered(&webhook, delivered).await {
+        if matches!(refusal, Refusal::Streams(Problem::Full(_))) {
+            app.metrics.hit(Limit::Full);
+        }
         tracing::warn!(subscription = webhook.id, %refusal, "a webhook's outcome is not noted");
     }
 }

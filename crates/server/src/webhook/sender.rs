@@ -3,7 +3,7 @@
 //! Nothing else looks the name up again, so it cannot lead elsewhere in between. Redirects are not
 //! followed: a receiver that has moved is given its new URL by whoever made the subscription.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -17,15 +17,21 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_util::task::AbortOnDropHandle;
 
+use crate::http::cold::THREADS;
 use crate::settings::Settings;
 
 /// Bytes of an answer that are looked at.
 const MOST_ANSWER: usize = 64 << 10;
+/// Names that are looked up at once: reads from the disk have the other threads.
+const LOOKUPS: usize = THREADS / 2;
 /// Bytes of an answer's head.
 const MOST_HEAD: usize = 16 << 10;
 
@@ -33,6 +39,7 @@ const MOST_HEAD: usize = 16 << 10;
 pub(crate) struct Sender {
     policy: UrlPolicy,
     within: Duration,
+    lookups: Arc<Semaphore>,
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
@@ -40,7 +47,8 @@ impl Sender {
     /// Takes the settings.
     pub fn new(settings: &Settings) -> Self {
         let within = settings.webhook_timeout.0;
-        Self { policy: settings.webhook_policy(), within, tls: OnceLock::new() }
+        let (tls, lookups) = (OnceLock::new(), Arc::new(Semaphore::new(LOOKUPS)));
+        Self { policy: settings.webhook_policy(), within, lookups, tls }
     }
 
     /// Sends a webhook and reads its answer.
@@ -58,7 +66,7 @@ impl Sender {
         let url: http::Uri = endpoint.url().parse().map_err(text)?;
         let stream = self.connect(&endpoint).await?;
         let request = request(webhook, &url)?;
-        let response = if url.scheme_str() == Some("https") {
+        let (response, _connection) = if url.scheme_str() == Some("https") {
             let tls = self.tls()?;
             let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
             let name = ServerName::try_from(host).map_err(text)?;
@@ -74,12 +82,27 @@ impl Sender {
     async fn connect(&self, endpoint: &Endpoint) -> Result<TcpStream, String> {
         let (host, port) = endpoint.host_and_port();
         let host = host.trim_matches(['[', ']']);
-        let found = tokio::net::lookup_host((host, port)).await.map_err(text)?;
-        let found: Vec<_> = found.map(|address| address.ip()).collect();
-        let judged = endpoint.judge(&found).map_err(text)?;
+        let judged = endpoint.judge(&self.look_up(host, port).await?).map_err(text)?;
         let judged: Vec<SocketAddr> =
             judged.into_iter().map(|address| SocketAddr::new(address, port)).collect();
         TcpStream::connect(&*judged).await.map_err(text)
+    }
+
+    /// Looks up the addresses of a host. The system's resolver takes its time, and a thread: when
+    /// nobody waits for it any more it still counts.
+    async fn look_up(&self, host: &str, port: u16) -> Result<Vec<IpAddr>, String> {
+        if let Ok(address) = host.parse() {
+            return Ok(vec![address]);
+        }
+        let place = Arc::clone(&self.lookups).acquire_owned().await.map_err(text)?;
+        let host = host.to_owned();
+        let found = spawn_blocking(move || {
+            let _place = place;
+            (host.as_str(), port)
+                .to_socket_addrs()
+                .map(|found| found.map(|found| found.ip()).collect())
+        });
+        found.await.map_err(text)?.map_err(text)
     }
 
     fn tls(&self) -> Result<Arc<ClientConfig>, String> {
@@ -100,20 +123,21 @@ fn request(webhook: &Webhook, url: &http::Uri) -> Result<Request<Full<Bytes>>, S
     request.body(Full::new(webhook.body.clone())).map_err(text)
 }
 
-/// Sends a request on a connection of its own.
+/// Sends a request on a connection of its own, which goes on until its handle is dropped.
 async fn ask(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Full<Bytes>>,
-) -> Result<Response<Incoming>, String> {
+) -> Result<(Response<Incoming>, AbortOnDropHandle<()>), String> {
     let io = TokioIo::new(stream);
     let mut builder = http1::Builder::new();
     builder.max_buf_size(MOST_HEAD);
     let (mut sender, connection) = builder.handshake(io).await.map_err(text)?;
-    tokio::spawn(async move {
+    let connection = AbortOnDropHandle::new(tokio::spawn(async move {
         // Its end is seen by whoever reads the answer.
         connection.await.ok();
-    });
-    sender.send_request(request).await.map_err(text)
+    }));
+    let response = sender.send_request(request).await.map_err(text)?;
+    Ok((response, connection))
 }
 
 async fn read(response: Response<Incoming>) -> Result<Delivered, String> {

@@ -230,3 +230,43 @@ fn a_subscriptions_streams_are_shown_a_page_at_a_time_and_their_memory_is_told()
     let full = server.ask("PUT", &subscription("t"), &[JSON], &body.to_string());
     assert_eq!((full.status, full.json()["code"].as_str()), (507, Some("FULL")));
 }
+
+/// I11, point 52: receivers that never answer have their places, and leave others theirs.
+#[test]
+fn receivers_that_hang_keep_no_other_waiting_and_what_waits_keeps_its_lease() {
+    let server = start(&[
+        ("webhook-localhost", "true"),
+        ("webhook-deliveries", "4"),
+        ("webhook-deliveries-per-host", "2"),
+    ]);
+    // It accepts, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", silent.local_addr().unwrap());
+    let hook = |name: &str, url: &str| {
+        json!({ "type": "webhook", "streams": [name], "webhook": { "url": url } }).to_string()
+    };
+    for number in 0..20 {
+        let path = subscription(&format!("hangs{number}"));
+        assert_eq!(server.ask("PUT", &path, &[JSON], &hook("slow", &url)).status, 201);
+    }
+    let receiver = Receiver::new();
+    for number in 0..3 {
+        let path = subscription(&format!("good{number}"));
+        assert_eq!(server.ask("PUT", &path, &[JSON], &hook("fast", &receiver.url)).status, 201);
+    }
+    server.make("slow");
+    server.append("slow", "x");
+    // Those that hang have their places by now.
+    let _held = (silent.accept().unwrap(), silent.accept().unwrap());
+    server.make("fast");
+    server.append("fast", "x");
+    for _ in 0..3 {
+        let (stream, _, body) = receiver.take();
+        assert_eq!(body["generation"], 1);
+        reply(stream, "200 OK", r#"{"done":true}"#);
+    }
+    wait(
+        || server.metrics().contains("highwater_webhooks_delivered_total 3"),
+        "somebody keeps others waiting",
+    );
+}

@@ -1,6 +1,8 @@
 //! What subscriptions do by themselves: begin and end wakes, write wake events, and say which
 //! webhooks are to be sent. Whoever drives them calls [`Subscriptions::turn`] whenever
-//! [`Subscriptions::due_ms`] has come, sends, and reports with [`Subscriptions::delivered`].
+//! [`Subscriptions::due_ms`] has come. When there is a place for a webhook, and not before,
+//! [`Subscriptions::begin`] begins its lease and gives what to send; what became of it is told with
+//! [`Subscriptions::delivered`].
 
 use std::time::Duration;
 
@@ -13,12 +15,24 @@ use super::hub::{PAUSE_MS, Subscriptions};
 use super::machine::{Delivered, Sent, Task, WakeRef};
 use super::refusal::Refusal;
 use super::settling::Breath;
-use super::state::Phase;
+use super::state::{Phase, Subscription};
 use super::wire;
 use crate::content::ContentType;
 use crate::error::{Outcome, Problem};
 use crate::path::StreamPath;
 use crate::service::Append;
+
+/// A subscription that has a webhook to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The subscription.
+    pub id: String,
+    /// Where to.
+    pub url: String,
+    /// Failed attempts before.
+    pub attempt: u32,
+    incarnation: u64,
+}
 
 /// A webhook to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,33 +45,38 @@ pub struct Webhook {
     pub headers: Vec<(&'static str, String)>,
     /// Body, exactly as it was signed.
     pub body: Bytes,
-    /// How long its lease is: an answer after that means nothing.
+    /// How long its lease is, from now on: an answer after that means nothing.
     pub lease: Duration,
     incarnation: u64,
     sent: Sent,
 }
 
 impl Subscriptions {
-    /// Does what is due, and gives the webhooks that are to be sent now: each once, and what they
-    /// say is durable. Not to be dropped before it is done.
+    /// Does what is due, and gives those that have a webhook to send: each once, until it is begun.
+    /// Not to be dropped before it is done.
     ///
     /// # Errors
     /// [`Problem::Failed`] when the log has failed.
-    pub async fn turn(&self) -> Outcome<Vec<Webhook>> {
+    pub async fn turn(&self) -> Outcome<Vec<Due>> {
         self.settle().await;
-        let (mut staged, mut tasks) = (Vec::new(), Vec::new());
+        let (mut staged, mut tasks, mut due) = (Vec::new(), Vec::new(), Vec::new());
         let mut breath = Breath::default();
         for (id, entry) in self.take_due() {
             breath.take().await;
             let changed = self.stage_change(&id, &entry, |_, subscription, turn| {
                 self.observe_pending(subscription);
                 subscription.tick(turn);
-                Ok(subscription.take_task(turn).zip(subscription.wake()))
+                Ok(match subscription.take_task(turn) {
+                    Some(Task::Deliver { attempt }) => (Due::of(subscription, attempt), None),
+                    Some(Task::Announce { .. }) => (None, subscription.wake()),
+                    None => (None, None),
+                })
             });
             match changed {
-                Ok((task, ticket)) => {
+                Ok(((called, wake), ticket)) => {
                     staged.extend(ticket);
-                    tasks.extend(task.map(|(task, wake)| (id, entry, task, wake)));
+                    due.extend(called);
+                    tasks.extend(wake.map(|wake| (id, entry, wake)));
                 }
                 Err(Refusal::Streams(failed @ Problem::Failed(_))) => return Err(failed),
                 Err(Refusal::NotFound) => {}
@@ -67,34 +86,54 @@ impl Subscriptions {
         for ticket in staged {
             ticket.await?;
         }
-        let mut webhooks = Vec::new();
-        for (id, entry, task, wake) in tasks {
-            match task {
-                Task::Deliver { attempt } => {
-                    webhooks.extend(self.webhook(&entry, (&wake, attempt)));
-                }
-                Task::Announce { .. } => self.announce(&id, &entry, &wake).await?,
-            }
+        for (id, entry, wake) in tasks {
+            self.announce(&id, &entry, &wake).await?;
         }
-        Ok(webhooks)
+        Ok(due)
+    }
+
+    /// Begins to send a webhook: what it says is durable. Gives nothing where there is nothing to
+    /// send any more.
+    ///
+    /// # Errors
+    /// What the log gives; it is due again later then.
+    pub async fn begin(&self, due: &Due) -> Result<Option<Webhook>, Refusal> {
+        self.settle().await;
+        let begun = self.change(&due.id, |_, subscription, turn| {
+            if subscription.incarnation != due.incarnation {
+                return Ok(None);
+            }
+            self.observe_pending(subscription);
+            let attempt = subscription.begin(turn);
+            Ok(attempt.zip(subscription.wake()).map(|(attempt, wake)| (wake, attempt)))
+        });
+        let begun = match begun.await {
+            Err(Refusal::NotFound) => return Ok(None),
+            other => other?,
+        };
+        let entry = self.entry(&due.id).ok();
+        Ok(entry
+            .zip(begun)
+            .and_then(|(entry, (wake, attempt))| self.webhook(&entry, (&wake, attempt))))
     }
 
     /// Takes what became of a webhook.
     ///
     /// # Errors
-    /// What the log gives.
+    /// What the log gives, and [`Problem::Full`] where there was no room for its cursors: it is
+    /// sent again.
     pub async fn delivered(&self, webhook: &Webhook, outcome: Delivered) -> Result<(), Refusal> {
         self.settle().await;
         let changed = self.change(&webhook.id, |_, subscription, turn| {
             if subscription.incarnation == webhook.incarnation {
-                subscription.delivered(&webhook.sent, outcome, turn);
+                return Ok(subscription.delivered(&webhook.sent, outcome, turn));
             }
-            Ok(())
+            Ok(Ok(()))
         });
         match changed.await {
             // It was deleted meanwhile.
             Err(Refusal::NotFound) => Ok(()),
-            other => other,
+            other => other?,
         }
     }
 
@@ -164,5 +203,20 @@ impl Subscriptions {
             // It was deleted, or there is no room for the note: then it is written once more.
             _ => Ok(()),
         }
+    }
+}
+
+impl Due {
+    /// Makes one that no subscription has, for who tries out what is done with such.
+    pub fn new(id: &str, url: &str, attempt: u32) -> Self {
+        Self { id: id.to_owned(), url: url.to_owned(), attempt, incarnation: 0 }
+    }
+
+    /// Takes what is to be sent of a subscription.
+    fn of(subscription: &Subscription, attempt: u32) -> Option<Self> {
+        let Delivery::Webhook { url } = &subscription.config.delivery else { return None };
+        let (id, url, incarnation) =
+            (subscription.id.clone(), url.clone(), subscription.incarnation);
+        Some(Self { id, url, attempt, incarnation })
     }
 }

@@ -249,8 +249,12 @@ impl Subscriptions {
             return;
         }
         let subscription = &held.subscription;
-        let wakes_now = subscription.phase == Phase::Idle && !subscription.pending.is_empty()
-            || matches!(subscription.phase, Phase::Delivering { .. }) && !subscription.in_flight;
+        let wakes = match &subscription.phase {
+            Phase::Idle => !subscription.pending.is_empty(),
+            Phase::Delivering { .. } => true,
+            _ => false,
+        };
+        let wakes_now = wakes && !subscription.in_flight;
         let due_ms = if wakes_now { Some(0) } else { subscription.due_ms() };
         let mut inner = self.lock();
         if subscription.is_to_be_searched() {

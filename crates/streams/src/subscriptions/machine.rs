@@ -75,7 +75,8 @@ pub enum Progress {
 /// What is to be done for a subscription now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Send its webhook.
+    /// Send its webhook, when there is a place for it: [`Subscription::begin`] says whether it is
+    /// to be sent still.
     Deliver {
         /// Failed attempts before.
         attempt: u32,
@@ -95,12 +96,12 @@ impl Subscription {
             Phase::Delivering { until_ms, .. } | Phase::Leased { until_ms, .. } => Some(*until_ms),
             // What it is about is to be known.
             _ if self.looks_for_more() => None,
-            Phase::Retrying { next_ms, .. } => Some(*next_ms),
+            Phase::Retrying { next_ms, .. } => Some(*next_ms).filter(|_| !self.in_flight),
             Phase::Waiting { announce_ms, .. } => announce_ms.filter(|_| !self.in_flight),
         }
     }
 
-    /// Lets time pass: ends leases, begins wakes, sends again.
+    /// Lets time pass: ends leases, begins wakes that are announced.
     pub fn tick(&mut self, turn: &mut Turn) {
         match &self.phase {
             Phase::Delivering { until_ms, .. } | Phase::Leased { until_ms, .. }
@@ -108,19 +109,10 @@ impl Subscription {
             {
                 self.enter(Phase::Idle, turn);
             }
-            Phase::Retrying { next_ms, wake_id, attempt }
-                if *next_ms <= turn.now_ms && !self.looks_for_more() =>
+            Phase::Retrying { next_ms, .. }
+                if *next_ms <= turn.now_ms && self.pending.is_empty() && !self.looks_for_more() =>
             {
-                let next = if self.pending.is_empty() {
-                    Phase::Idle
-                } else {
-                    Phase::Delivering {
-                        wake_id: wake_id.clone(),
-                        attempt: *attempt,
-                        until_ms: self.lease_end(turn),
-                    }
-                };
-                self.enter(next, turn);
+                self.enter(Phase::Idle, turn);
             }
             _ => {}
         }
@@ -133,6 +125,15 @@ impl Subscription {
             return None;
         }
         let task = match &self.phase {
+            Phase::Idle if self.is_called() && !self.pending.is_empty() => {
+                Task::Deliver { attempt: 0 }
+            }
+            Phase::Retrying { attempt, next_ms, .. }
+                if *next_ms <= turn.now_ms && !self.looks_for_more() =>
+            {
+                Task::Deliver { attempt: *attempt }
+            }
+            // What became of it could not be written.
             Phase::Delivering { attempt, .. } => Task::Deliver { attempt: *attempt },
             Phase::Waiting { announce_ms: Some(at_ms), attempt, .. }
                 if *at_ms <= turn.now_ms && !self.looks_for_more() =>
@@ -143,6 +144,32 @@ impl Subscription {
         };
         self.in_flight = true;
         Some(task)
+    }
+
+    /// Begins to send the webhook, now that there is a place for it: its lease counts from here.
+    /// Gives the failed attempts before, or nothing where there is nothing to send any more.
+    pub fn begin(&mut self, turn: &mut Turn) -> Option<u32> {
+        let is_taken = std::mem::take(&mut self.in_flight);
+        let (wake_id, attempt) = match &self.phase {
+            Phase::Idle if self.is_called() && !self.pending.is_empty() => {
+                self.generation += 1;
+                (turn.wake_id.clone(), 0)
+            }
+            Phase::Retrying { wake_id, attempt, next_ms }
+                if *next_ms <= turn.now_ms && !self.pending.is_empty() =>
+            {
+                (wake_id.clone(), *attempt)
+            }
+            Phase::Delivering { wake_id, attempt, .. } if !is_taken => (wake_id.clone(), *attempt),
+            _ => {
+                self.in_flight = is_taken && matches!(self.phase, Phase::Delivering { .. });
+                return None;
+            }
+        };
+        let until_ms = self.lease_end(turn);
+        self.enter(Phase::Delivering { wake_id, attempt, until_ms }, turn);
+        self.in_flight = true;
+        Some(attempt)
     }
 
     /// A restart has cut off what was on its way: it is tried again, as late as the schedule says.
@@ -158,19 +185,26 @@ impl Subscription {
     }
 
     /// Takes the outcome of a webhook; one of an earlier attempt or wake means nothing any more.
-    /// Where there is no room for its cursors, what it was done with is sent again, as if it had
-    /// failed.
-    pub fn delivered(&mut self, sent: &Sent, outcome: Delivered, turn: &mut Turn) {
-        let Phase::Delivering { wake_id, attempt, until_ms } = &self.phase else { return };
+    ///
+    /// # Errors
+    /// [`Problem::Full`] where there is no room for its cursors: what it was done with is sent
+    /// again, as if it had failed.
+    pub fn delivered(
+        &mut self,
+        sent: &Sent,
+        outcome: Delivered,
+        turn: &mut Turn,
+    ) -> Result<(), Refusal> {
+        let Phase::Delivering { wake_id, attempt, until_ms } = &self.phase else { return Ok(()) };
         if *attempt != sent.attempt || self.wake().as_ref() != Some(&sent.wake) {
-            return;
+            return Ok(());
         }
         let (wake_id, attempt) = (wake_id.clone(), *attempt);
+        let room = self.check_room(&sent.tails, turn);
         match outcome {
-            Delivered::Done if self.check_room(&sent.tails, turn).is_ok() => {
+            Delivered::Done if room.is_ok() => {
                 self.acknowledge(&sent.tails, turn);
                 self.enter(Phase::Idle, turn);
-                self.wake_if_pending(turn);
             }
             Delivered::Accepted => {
                 let next = Phase::Leased { wake_id, holder: None, until_ms: *until_ms };
@@ -182,6 +216,7 @@ impl Subscription {
                 self.enter(Phase::Retrying { wake_id, attempt, next_ms }, turn);
             }
         }
+        if outcome == Delivered::Done { room } else { Ok(()) }
     }
 
     /// Takes the outcome of writing the wake event.
@@ -335,21 +370,19 @@ impl Subscription {
         (offset > link.acked && offset <= link.tail).then_some(link)
     }
 
+    /// Begins a wake that is announced; one that is sent begins when there is a place for it.
     fn wake_if_pending(&mut self, turn: &mut Turn) {
-        if self.phase != Phase::Idle || self.pending.is_empty() {
+        if self.phase != Phase::Idle || self.pending.is_empty() || self.is_called() {
             return;
         }
         self.generation += 1;
-        let wake_id = turn.wake_id.clone();
-        let phase = match &self.config.delivery {
-            Delivery::Webhook { .. } => {
-                Phase::Delivering { wake_id, attempt: 0, until_ms: self.lease_end(turn) }
-            }
-            Delivery::PullWake { .. } => {
-                Phase::Waiting { wake_id, announce_ms: Some(turn.now_ms), attempt: 0 }
-            }
-        };
-        self.enter(phase, turn);
+        let (wake_id, announce_ms) = (turn.wake_id.clone(), Some(turn.now_ms));
+        self.enter(Phase::Waiting { wake_id, announce_ms, attempt: 0 }, turn);
+    }
+
+    /// Whether it is told by a webhook.
+    fn is_called(&self) -> bool {
+        matches!(self.config.delivery, Delivery::Webhook { .. })
     }
 
     fn lease_end(&self, turn: &Turn) -> u64 {

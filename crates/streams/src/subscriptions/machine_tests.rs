@@ -21,7 +21,11 @@ fn pull() -> Subscription {
 fn tick(subscription: &mut Subscription, now_ms: u64) -> Option<Task> {
     let mut turn = at(now_ms);
     subscription.tick(&mut turn);
-    subscription.take_task(&turn)
+    let task = subscription.take_task(&turn)?;
+    if let Task::Deliver { attempt } = task {
+        assert_eq!(subscription.begin(&mut turn), Some(attempt));
+    }
+    Some(task)
 }
 
 fn sent(subscription: &Subscription, attempt: u32) -> Sent {
@@ -55,14 +59,14 @@ fn done_acknowledges_what_the_webhook_had_and_what_came_since_wakes_again() {
     tick(&mut subscription, 20);
     let first = sent(&subscription, 0);
     subscription.observe("events/a", seen(1, 9), Room::Free);
-    subscription.delivered(&first, Delivered::Done, &mut at(30));
-    assert_eq!(subscription.links["events/a"].acked, Offset(5));
-    assert_eq!((subscription.generation, subscription.wake().unwrap().wake_id), (2, "w30".into()));
+    subscription.delivered(&first, Delivered::Done, &mut at(30)).unwrap();
+    assert_eq!((subscription.links["events/a"].acked, subscription.wake()), (Offset(5), None));
     assert_eq!(tick(&mut subscription, 31), Some(Task::Deliver { attempt: 0 }));
+    assert_eq!((subscription.generation, subscription.wake().unwrap().wake_id), (2, "w31".into()));
     let second = sent(&subscription, 0);
-    subscription.delivered(&first, Delivered::Done, &mut at(32));
+    subscription.delivered(&first, Delivered::Done, &mut at(32)).unwrap();
     assert_eq!(subscription.generation, 2, "an old answer means nothing");
-    subscription.delivered(&second, Delivered::Done, &mut at(33));
+    subscription.delivered(&second, Delivered::Done, &mut at(33)).unwrap();
     assert_eq!((subscription.phase.clone(), subscription.due_ms()), (Phase::Idle, None));
 }
 
@@ -79,7 +83,7 @@ fn a_webhook_that_fails_is_sent_again_later_and_later_as_the_same_wake() {
     {
         let attempt = u32::try_from(attempt).unwrap();
         let sent = sent(&subscription, attempt);
-        subscription.delivered(&sent, Delivered::Failed, &mut at(now_ms));
+        subscription.delivered(&sent, Delivered::Failed, &mut at(now_ms)).unwrap();
         assert_eq!(subscription.due_ms(), Some(now_ms + delay_ms));
         assert_eq!(tick(&mut subscription, now_ms + delay_ms - 1), None);
         now_ms += delay_ms;
@@ -96,7 +100,7 @@ fn who_calls_back_in_time_is_heard_even_when_the_answer_was_lost() {
     subscription.observe("events/a", seen(1, 5), Room::Free);
     tick(&mut subscription, 0);
     let (sent, wake) = (sent(&subscription, 0), subscription.wake().unwrap());
-    subscription.delivered(&sent, Delivered::Failed, &mut at(10));
+    subscription.delivered(&sent, Delivered::Failed, &mut at(10)).unwrap();
     let heard = subscription.ack(&wake, &acks(3), Progress::GoesOn, &mut at(20));
     assert_eq!(heard, Ok(false));
     assert_eq!(subscription.due_ms(), Some(1020), "a lease, and no other attempt");
@@ -116,7 +120,7 @@ fn a_receiver_that_calls_back_before_it_answers_keeps_its_lease() {
     let (sent, wake) = (sent(&subscription, 0), subscription.wake().unwrap());
     subscription.ack(&wake, &[], Progress::GoesOn, &mut at(500)).unwrap();
     assert_eq!(tick(&mut subscription, 600), None, "it is not sent twice");
-    subscription.delivered(&sent, Delivered::Accepted, &mut at(700));
+    subscription.delivered(&sent, Delivered::Accepted, &mut at(700)).unwrap();
     assert_eq!(subscription.due_ms(), Some(1500));
     assert_eq!(tick(&mut subscription, 1500), Some(Task::Deliver { attempt: 0 }));
     assert_eq!(subscription.generation, 2, "nobody was done with it in time");
@@ -231,7 +235,7 @@ fn a_restart_sends_again_what_was_on_its_way_and_keeps_leases_and_schedules() {
     let mut again = restart(&subscription, 100);
     assert_eq!((again.wake(), again.due_ms()), (wake.clone(), Some(1100)));
     assert_eq!(tick(&mut again, 1100), Some(Task::Deliver { attempt: 0 }));
-    subscription.delivered(&sent(&subscription, 0), Delivered::Failed, &mut at(50));
+    subscription.delivered(&sent(&subscription, 0), Delivered::Failed, &mut at(50)).unwrap();
     assert_eq!(restart(&subscription, 100).due_ms(), Some(1050), "the schedule is kept");
     let mut subscription = pull();
     subscription.observe("events/a", seen(1, 5), Room::Free);
@@ -262,6 +266,7 @@ fn an_older_acknowledgement_moves_nothing() {
 enum Step {
     Append(u64),
     Tick,
+    Begin,
     Outcome(Delivered),
     Announced(bool),
     Claim,
@@ -274,6 +279,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0..3_u64).prop_map(Step::Append),
         Just(Step::Tick),
+        Just(Step::Begin),
         prop_oneof![Just(Delivered::Done), Just(Delivered::Accepted), Just(Delivered::Failed)]
             .prop_map(Step::Outcome),
         any::<bool>().prop_map(Step::Announced),
@@ -310,13 +316,14 @@ proptest! {
                     subscription.tick(&mut turn);
                     subscription.take_task(&turn);
                 }
+                Step::Begin => drop(subscription.begin(&mut turn)),
                 Step::Outcome(outcome) => {
                     let attempt = match subscription.phase {
                         Phase::Delivering { attempt, .. } => attempt,
                         _ => 0,
                     };
-                    let tails = acks(tail);
-                    subscription.delivered(&Sent { wake, attempt, tails }, outcome, &mut turn);
+                    let sent = Sent { wake, attempt, tails: acks(tail) };
+                    subscription.delivered(&sent, outcome, &mut turn).unwrap();
                 }
                 Step::Announced(is_written) => {
                     let written = if is_written { Ok(()) } else { Err(()) };

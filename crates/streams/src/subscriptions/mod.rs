@@ -37,7 +37,7 @@ mod store;
 pub mod url_policy;
 mod wire;
 
-pub use driver::Webhook;
+pub use driver::{Due, Webhook};
 pub use hub::{Settings, SubscriptionLimits, Subscriptions};
 pub use machine::Delivered;
 pub use page::{MOST_STREAMS_OF_A_PAGE, Page};

@@ -302,7 +302,7 @@ impl Subscriptions {
         };
         let mut subscription = Subscription::replay(&[created, Event::Complete])
             .expect("what is created and complete is a subscription");
-        let entry = self.begin(&subscription)?;
+        let entry = self.take_place(&subscription)?;
         let made = self
             .link_all(&entry, &mut subscription)
             .and_then(|()| Ok(Journal::create(&self.streams.log, &subscription)?));
@@ -325,7 +325,7 @@ impl Subscriptions {
     }
 
     /// Takes a place for a subscription, which hears of appends from here on.
-    fn begin(&self, subscription: &Subscription) -> Result<Arc<Entry>, Refusal> {
+    fn take_place(&self, subscription: &Subscription) -> Result<Arc<Entry>, Refusal> {
         let (id, journal) = (&subscription.id, Journal::unwritten(&subscription.id));
         let entry = Entry::new(subscription.clone(), journal, Standing::Begun, &self.budget);
         let entry = Arc::new(entry);

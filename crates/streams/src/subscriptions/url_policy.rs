@@ -1,7 +1,7 @@
 //! Where webhooks may be sent: not into the network that the server stands in.
 //!
 //! Judged by the URL, and again by the addresses that its name has when it is used: a name can be
-//! pointed anywhere later. A redirect is another URL and is judged as one.
+//! pointed anywhere later. Redirects are not followed, wherever they lead.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -113,7 +113,9 @@ impl Subs {
         for _ in 0..100 {
             self.subs.refresh().unwrap();
             self.subs.search();
-            webhooks.extend(self.run(self.subs.turn()).unwrap());
+            for due in self.run(self.subs.turn()).unwrap() {
+                webhooks.extend(self.run(self.subs.begin(&due)).unwrap());
+            }
             let now_ms = highwater_disk::Clock::wall(&self.store.clock).as_millis();
             if self.subs.due_ms().is_none_or(|due_ms| u128::from(due_ms) > now_ms) {
                 return webhooks;
@@ -154,7 +156,11 @@ impl Subs {
     }
 
     pub fn try_turn(&self) -> Option<Vec<Webhook>> {
-        self.store.attempt(self.subs.turn())?.ok()
+        let mut webhooks = Vec::new();
+        for due in self.store.attempt(self.subs.turn())?.ok()? {
+            webhooks.extend(self.store.attempt(self.subs.begin(&due))?.ok()?);
+        }
+        Some(webhooks)
     }
 
     pub fn try_delivered(&self, webhook: &Webhook, outcome: Delivered) -> bool {

@@ -97,8 +97,9 @@ fn a_cursor_that_finds_no_room_is_refused_and_its_wake_comes_again() {
     for number in 0..20 {
         subs.put_stream(&format!("new/{number:02}"), "[1]");
         let Some(webhook) = subs.turn().pop() else { break };
-        subs.run(subs.subs.delivered(&webhook, Delivered::Done)).unwrap();
-        if subs.get("s")["status"] == "failed" {
+        if let Err(full) = subs.run(subs.subs.delivered(&webhook, Delivered::Done)) {
+            assert_eq!(full.code(), "FULL");
+            assert_eq!(subs.get("s")["status"], "failed");
             break;
         }
         done += 1;

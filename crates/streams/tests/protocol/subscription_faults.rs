@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use highwater_streams::subscriptions::{Delivered, Webhook};
+use highwater_streams::subscriptions::{Delivered, Due};
 use serde_json::{Value, json};
 
 use crate::subscribing::*;
@@ -13,7 +13,7 @@ use crate::support::*;
 
 impl Subs {
     /// One round of whoever drives, on a log that does not commit.
-    fn round(&self) -> Vec<Webhook> {
+    fn round(&self) -> Vec<Due> {
         if self.subs.has_stale() {
             self.subs.refresh().unwrap();
         }

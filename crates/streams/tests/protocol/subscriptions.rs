@@ -339,3 +339,53 @@ fn an_append_whose_client_went_away_wakes_all_the_same() {
     subs.store.clock.set_wall(std::time::Duration::from_millis(due_ms));
     assert_eq!(subs.turn().len(), 1);
 }
+
+/// Point 52: who waits for a place has not begun.
+#[test]
+fn a_lease_begins_when_its_webhook_is_sent_however_long_it_waits_for_that() {
+    let subs = Subs::new(336);
+    subs.put("s", &hook()).unwrap();
+    subs.put_stream("events/a", "[1]");
+    let due = subs.run(subs.subs.turn()).unwrap();
+    assert_eq!((due.len(), due[0].attempt), (1, 0));
+    // Longer than its lease; what comes meanwhile is in it, and nothing is sent twice.
+    for _ in 0..5 {
+        subs.store.clock.advance(std::time::Duration::from_secs(1));
+        subs.post_stream("events/a", "2");
+        assert!(subs.turn().is_empty());
+    }
+    let webhook = subs.run(subs.subs.begin(&due[0])).unwrap().expect("it is due still");
+    let body: Value = serde_json::from_slice(&webhook.body).unwrap();
+    assert_eq!(
+        (&body["generation"], &body["streams"][0]["tail_offset"]),
+        (&json!(1), &json!(offset(18)))
+    );
+    assert_eq!(subs.run(subs.subs.begin(&due[0])), Ok(None), "it is under way");
+    subs.store.clock.advance(std::time::Duration::from_millis(900));
+    subs.run(subs.subs.delivered(&webhook, Delivered::Done)).unwrap();
+    assert_eq!(subs.get("s")["streams"][0]["acked_offset"], offset(18));
+    assert!(subs.turn().is_empty());
+    assert_eq!(subs.run(subs.subs.begin(&due[0])), Ok(None), "nothing is pending");
+    subs.post_stream("events/a", "3");
+    assert_eq!(subs.turn().len(), 1);
+}
+
+/// Point 52: what is over while it waits for a place is not sent.
+#[test]
+fn a_webhook_that_waits_is_not_sent_for_a_subscription_that_is_gone_or_has_nothing() {
+    let subs = Subs::new(337);
+    subs.put("s", &hook()).unwrap();
+    subs.put_stream("events/a", "[1]");
+    let due = subs.run(subs.subs.turn()).unwrap();
+    subs.store.delete("events/a").unwrap();
+    assert_eq!(subs.run(subs.subs.begin(&due[0])), Ok(None), "its stream is gone");
+    subs.put_stream("events/a", "[1]");
+    let due = subs.run(subs.subs.turn()).unwrap();
+    assert_eq!(due.len(), 1, "and due again with another one");
+    subs.run(subs.subs.delete("s")).unwrap();
+    assert_eq!(subs.run(subs.subs.begin(&due[0])), Ok(None));
+    subs.put("s", &hook()).unwrap();
+    subs.post_stream("events/a", "2");
+    assert_eq!(subs.run(subs.subs.begin(&due[0])), Ok(None), "another one of its name");
+    assert_eq!(subs.turn().len(), 1);
+}
