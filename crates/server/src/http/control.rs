@@ -36,6 +36,10 @@ impl Asked<'_> {
                 self.only_get()?;
                 Ok(self.jwks())
             }
+            ["keys"] => {
+                self.only(&Method::POST)?;
+                self.rotate(body).await
+            }
             ["streams"] => {
                 self.only_get()?;
                 self.list().await
@@ -125,6 +129,22 @@ impl Asked<'_> {
         response.headers_mut().insert(header::CONTENT_TYPE, names::JWKS);
         response.headers_mut().insert(header::CACHE_CONTROL, names::JWKS_CACHE);
         response
+    }
+
+    /// Makes another key to sign with.
+    async fn rotate(&self, body: Incoming) -> Answer {
+        let path = format!("{}/keys", route::CONTROL);
+        self.who.may(Action::Admin, &path)?;
+        let body = body::collect(self.app, &self.parts.headers, body).await?;
+        // A client that goes away does not end it half-way.
+        let (subscriptions, body) = (Arc::clone(&self.app.subscriptions), body.bytes.clone());
+        let rotating = tokio::spawn(async move { subscriptions.rotate_keys(&body).await });
+        let (value, is_new) = cold::taken(rotating.await)??;
+        if is_new {
+            tracing::info!(key = %value, "webhooks get another key");
+        }
+        let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+        Ok(json_answer(status, &value))
     }
 
     /// Lists streams whose names begin so, page by page.

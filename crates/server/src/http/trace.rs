@@ -93,7 +93,7 @@ fn route(path: &str, mount: &Mount, root: &str) -> Option<String> {
         Target::Control(segments) => {
             let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
             let rest = match segments.as_slice() {
-                [what @ ("jwks.json" | "streams")] => (*what).to_owned(),
+                [what @ ("jwks.json" | "keys" | "streams")] => (*what).to_owned(),
                 ["subscriptions", _] => "subscriptions/{id}".to_owned(),
                 ["subscriptions", _, "streams", _, ..] => {
                     "subscriptions/{id}/streams/{path}".to_owned()

@@ -85,6 +85,20 @@ fn lists_and_metrics_are_for_admins_and_health_is_for_everybody() {
     }
 }
 
+/// Point 50.
+#[test]
+fn keys_are_rotated_by_admins_and_shown_to_everybody() {
+    let all = ("a", "all", "admin:__ds/keys");
+    let server = guarded(&[("r", "reader", "read+append+create"), all], &[]);
+    let path = stream("__ds/keys");
+    assert_eq!(server.ask("POST", &path, &[], "").status, 401);
+    assert_eq!(ask(&server, "reader", "POST", &path).status, 403);
+    let all = ("Authorization", "Bearer all");
+    assert_eq!(server.ask("POST", &path, &[all], "").status, 201);
+    let jwks = server.ask("GET", &stream("__ds/jwks.json"), &[], "").json();
+    assert_eq!(jwks["keys"].as_array().unwrap().len(), 2);
+}
+
 #[test]
 fn tokens_are_read_again_when_asked() {
     let server = guarded(&[("a", "first", "read")], &[]);

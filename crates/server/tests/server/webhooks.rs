@@ -270,3 +270,40 @@ fn receivers_that_hang_keep_no_other_waiting_and_what_waits_keeps_its_lease() {
         "somebody keeps others waiting",
     );
 }
+
+/// Point 50.
+#[test]
+fn keys_are_rotated_over_http_and_what_is_published_survives_a_restart() {
+    let server = start(&[("webhook-localhost", "true")]);
+    let (keys, jwks) = (stream("__ds/keys"), stream("__ds/jwks.json"));
+    let kids = |server: &Running| {
+        let set = server.ask("GET", &jwks, &[], "").json();
+        let kids = set["keys"].as_array().unwrap().iter().map(|key| key["kid"].clone());
+        kids.collect::<Vec<_>>()
+    };
+    let first = kids(&server);
+    assert_eq!(server.ask("GET", &keys, &[], "").header("allow"), Some("POST, OPTIONS"));
+    assert_eq!(server.ask("POST", &keys, &[JSON], "[1]").status, 400);
+    let made = server.ask("POST", &keys, &[], "");
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(server.ask("POST", &keys, &[], "").status, 200, "it waits for its time");
+    let both = [first[0].clone(), made.json()["kid"].clone()];
+    assert_eq!(kids(&server), both);
+    subscribe(&server, "s", "http://127.0.0.1:9/");
+    assert_eq!(get(&server, "s")["webhook"]["signing"]["kid"], both[0], "the old one signs still");
+    let server = start_in(server.stop(), &[("webhook-localhost", "true")]);
+    assert_eq!(kids(&server), both);
+    let compromised = json!({ "compromised": true }).to_string();
+    let made = server.ask("POST", &keys, &[JSON], &compromised);
+    assert_eq!(made.status, 201);
+    let last = [made.json()["kid"].clone()];
+    assert_eq!(kids(&server), last);
+    let server = start_in(server.stop(), &[("webhook-localhost", "true")]);
+    assert_eq!(kids(&server), last);
+    let receiver = Receiver::new();
+    subscribe(&server, "t", &receiver.url);
+    server.make("events/a");
+    server.append("events/a", "x");
+    let (_stream, head, _) = receiver.take();
+    assert!(head.contains(last[0].as_str().unwrap()), "{head}");
+}

@@ -153,7 +153,7 @@ impl Subscriptions {
         let tails = wire::tails(subscription);
         let token = self.token(subscription);
         let body = wire::webhook(subscription, wake, &tails, &token).to_string();
-        let signature = self.settings.keys.signature(self.now_ms() / 1000, body.as_bytes());
+        let signature = self.keys().signature(self.now_s(), body.as_bytes());
         Some(Webhook {
             id: subscription.id.clone(),
             url: url.clone(),

@@ -5,7 +5,7 @@
 //! held for decisions and staging, never while something is waited for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
@@ -47,7 +47,7 @@ impl Default for SubscriptionLimits {
 /// Settings of subscriptions.
 #[derive(Debug)]
 pub struct Settings {
-    /// The store's keys.
+    /// The store's keys, as they are when it is opened.
     pub keys: Keys,
     /// Secret randomness.
     pub entropy: Arc<dyn Entropy>,
@@ -62,6 +62,9 @@ pub struct Settings {
 pub struct Subscriptions {
     pub(super) streams: Streams,
     pub(super) settings: Settings,
+    pub(super) keys: Mutex<Arc<Keys>>,
+    /// Whether somebody makes another key.
+    pub(super) rotating: AtomicBool,
     pub(super) budget: Arc<Budget>,
     inner: Mutex<Inner>,
     index: Mutex<Index>,
@@ -105,8 +108,20 @@ impl Subscriptions {
         let budget = Arc::new(Budget::new(settings.limits.links_bytes));
         let (inner, bell, index) = (Mutex::default(), Mutex::default(), Mutex::default());
         let searched = Mutex::default();
-        let this =
-            Arc::new(Self { streams, settings, budget, inner, index, bell, searched, count });
+        let keys = Mutex::new(Arc::new(settings.keys.clone()));
+        let rotating = AtomicBool::new(false);
+        let this = Arc::new(Self {
+            streams,
+            settings,
+            keys,
+            rotating,
+            budget,
+            inner,
+            index,
+            bell,
+            searched,
+            count,
+        });
         for (journal, subscription) in loaded {
             let id = subscription.id.clone();
             let entry = Entry::new(subscription, journal, Standing::Kept, &this.budget);
@@ -231,6 +246,10 @@ impl Subscriptions {
         u64::try_from(self.streams.clock.wall().as_millis()).unwrap_or(u64::MAX)
     }
 
+    pub(super) fn now_s(&self) -> u64 {
+        self.now_ms() / 1000
+    }
+
     pub(super) fn new_turn(&self) -> Turn {
         use base64::Engine as _;
         let mut bytes = [0; 24];
@@ -332,8 +351,8 @@ impl Subscriptions {
     }
 
     /// Gives the keys in use.
-    pub(super) fn keys(&self) -> &Keys {
-        &self.settings.keys
+    pub(super) fn keys(&self) -> Arc<Keys> {
+        Arc::clone(&self.keys.lock().expect("nobody panics while the keys are exchanged"))
     }
 
     pub(super) fn index(&self) -> MutexGuard<'_, Index> {

@@ -1,5 +1,9 @@
 //! Keys: webhooks are signed with Ed25519, tokens with HMAC-SHA-256. All of them are kept in the
 //! log, so that they outlive restarts.
+//!
+//! A new key is published before it signs, as long as receivers may keep what is published, and an
+//! old one until nothing that it has signed can be taken for new any more. Where a key is known to
+//! others neither is waited for.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,6 +15,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::{Outcome, Problem};
 use crate::etag::StoreTag;
+
+/// From when it is published until a key signs, seconds: twice as long as receivers may keep what
+/// is published.
+const PUBLISHED_BEFORE_S: u64 = 600;
+/// How long a key is published when another one signs, seconds: longer than a delivery and the time
+/// in which a receiver takes it for new.
+const PUBLISHED_AFTER_S: u64 = 3600;
 
 /// Randomness that must be secret.
 pub trait Entropy: std::fmt::Debug + Send + Sync {
@@ -28,20 +39,40 @@ pub(crate) struct KeyRecord {
     tokens: String,
     /// What tells this store from others, for entity tags.
     store: u64,
+    /// When it begins to sign, seconds since 1970.
+    from: u64,
+    /// Whether no key from before means anything any more.
+    withdraws: bool,
+}
+
+/// Why there is to be another key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rotation {
+    /// It is time for another one.
+    Planned,
+    /// Somebody else has the one in use, perhaps.
+    Compromised,
+}
+
+/// A key that signs from a moment on.
+#[derive(Clone)]
+struct Signing {
+    key: SigningKey,
+    from: u64,
 }
 
 /// A store's keys.
 #[derive(Clone)]
 pub struct Keys {
-    /// Oldest first; the last one signs.
-    signing: Vec<SigningKey>,
+    /// Oldest first, those that are withdrawn left out.
+    signing: Vec<Signing>,
     tokens: Vec<u8>,
     store: StoreTag,
 }
 
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keys").field("active", &self.active_kid()).finish_non_exhaustive()
+        f.debug_struct("Keys").field("newest", &self.newest_kid()).finish_non_exhaustive()
     }
 }
 
@@ -72,32 +103,44 @@ impl KeyRecord {
         let tokens = URL_SAFE_NO_PAD.encode(secret);
         let mut tag = [0; 8];
         entropy.fill(&mut tag);
-        Self { signing, tokens, store: u64::from_le_bytes(tag) }
+        Self { signing, tokens, store: u64::from_le_bytes(tag), from: 0, withdraws: false }
     }
 
-    /// Makes another signing key beside what is there.
-    pub fn rotate(keys: &Keys, entropy: &dyn Entropy) -> Self {
-        let new = Self::generate(entropy);
-        Self { tokens: URL_SAFE_NO_PAD.encode(&keys.tokens), store: keys.store.0, ..new }
+    /// Makes another key beside what is there, or in place of it.
+    pub fn rotate(keys: &Keys, why: Rotation, now_s: u64, entropy: &dyn Entropy) -> Self {
+        let new = Self { store: keys.store.0, ..Self::generate(entropy) };
+        match why {
+            Rotation::Planned => {
+                let tokens = URL_SAFE_NO_PAD.encode(&keys.tokens);
+                Self { tokens, from: now_s + PUBLISHED_BEFORE_S, ..new }
+            }
+            Rotation::Compromised => Self { from: now_s, withdraws: true, ..new },
+        }
     }
 }
 
 impl Keys {
-    /// Puts together what is kept; the last record is the one in use.
+    /// Puts together what is kept.
     ///
     /// # Errors
     /// [`Problem::Damaged`].
     pub(crate) fn new(records: &[KeyRecord]) -> Outcome<Self> {
-        let damaged = || Problem::Damaged("the keys of this store cannot be read".to_owned());
-        let mut signing = Vec::new();
-        for record in records {
-            let seed = URL_SAFE_NO_PAD.decode(&record.signing).map_err(|_| damaged())?;
-            let seed: [u8; 32] = seed.try_into().map_err(|_| damaged())?;
-            signing.push(SigningKey::from_bytes(&seed));
-        }
-        let last = records.last().ok_or_else(damaged)?;
-        let tokens = URL_SAFE_NO_PAD.decode(&last.tokens).map_err(|_| damaged())?;
-        Ok(Self { signing, tokens, store: StoreTag(last.store) })
+        let none = Self { signing: Vec::new(), tokens: Vec::new(), store: StoreTag(0) };
+        let keys = records.iter().try_fold(none, |keys, record| keys.with(record))?;
+        if keys.signing.is_empty() { Err(damaged()) } else { Ok(keys) }
+    }
+
+    /// Adds a key to these, or puts it in their place.
+    ///
+    /// # Errors
+    /// [`Problem::Damaged`].
+    pub(crate) fn with(&self, record: &KeyRecord) -> Outcome<Self> {
+        let seed = URL_SAFE_NO_PAD.decode(&record.signing).map_err(|_| damaged())?;
+        let seed: [u8; 32] = seed.try_into().map_err(|_| damaged())?;
+        let mut signing = if record.withdraws { Vec::new() } else { self.signing.clone() };
+        signing.push(Signing { key: SigningKey::from_bytes(&seed), from: record.from });
+        let tokens = URL_SAFE_NO_PAD.decode(&record.tokens).map_err(|_| damaged())?;
+        Ok(Self { signing, tokens, store: StoreTag(record.store) })
     }
 
     /// What tells this store from others.
@@ -105,13 +148,23 @@ impl Keys {
         self.store
     }
 
-    /// Name of the key that signs.
-    pub fn active_kid(&self) -> String {
-        kid(self.active())
+    /// Name of the key that signs at a moment.
+    pub fn active_kid(&self, now_s: u64) -> String {
+        kid(self.active(now_s))
     }
 
-    /// Gives the public keys as a JWK set (RFC 7517, RFC 8037).
-    pub fn jwks(&self) -> Value {
+    /// Name of the key that was made last.
+    pub fn newest_kid(&self) -> String {
+        kid(&self.newest().key)
+    }
+
+    /// When the key that was made last begins to sign, seconds since 1970.
+    pub fn newest_from(&self) -> u64 {
+        self.newest().from
+    }
+
+    /// Gives the public keys that count at a moment as a JWK set (RFC 7517, RFC 8037).
+    pub fn jwks(&self, now_s: u64) -> Value {
         let key = |key: &SigningKey| {
             json!({
                 "kty": "OKP",
@@ -122,15 +175,19 @@ impl Keys {
                 "x": public(key),
             })
         };
-        json!({ "keys": self.signing.iter().map(key).collect::<Vec<_>>() })
+        let next_from = self.signing.iter().skip(1).map(|next| Some(next.from)).chain([None]);
+        let published = self.signing.iter().zip(next_from).filter(|(_, next_from)| {
+            next_from.is_none_or(|from| now_s < from.saturating_add(PUBLISHED_AFTER_S))
+        });
+        json!({ "keys": published.map(|(signing, _)| key(&signing.key)).collect::<Vec<_>>() })
     }
 
     /// Gives the `Webhook-Signature` of a body.
     pub fn signature(&self, unix_seconds: u64, body: &[u8]) -> String {
         let mut message = format!("{unix_seconds}.").into_bytes();
         message.extend_from_slice(body);
-        let signature = URL_SAFE_NO_PAD.encode(self.active().sign(&message).to_bytes());
-        format!("t={unix_seconds},kid={},ed25519={signature}", self.active_kid())
+        let signature = URL_SAFE_NO_PAD.encode(self.active(unix_seconds).sign(&message).to_bytes());
+        format!("t={unix_seconds},kid={},ed25519={signature}", self.active_kid(unix_seconds))
     }
 
     /// Makes a token (RFC 7519, HS256).
@@ -157,9 +214,19 @@ impl Keys {
         mac.expect("HMAC takes keys of any length").chain_update(signed)
     }
 
-    fn active(&self) -> &SigningKey {
+    fn active(&self, now_s: u64) -> &SigningKey {
+        let signs = self.signing.iter().rev().find(|signing| signing.from <= now_s);
+        // A clock that was set back leaves the oldest.
+        &signs.unwrap_or_else(|| self.signing.first().expect("there is a key")).key
+    }
+
+    fn newest(&self) -> &Signing {
         self.signing.last().expect("there are no keys without a record")
     }
+}
+
+fn damaged() -> Problem {
+    Problem::Damaged("the keys of this store cannot be read".to_owned())
 }
 
 /// Name of a key: its thumbprint (RFC 7638).
@@ -194,10 +261,11 @@ mod tests {
     #[test]
     fn keys_are_named_by_their_thumbprint() {
         let seed = "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A".to_owned();
-        let record = KeyRecord { signing: seed, tokens: String::new(), store: 0 };
+        let tokens = String::new();
+        let record = KeyRecord { signing: seed, tokens, store: 0, from: 0, withdraws: false };
         let keys = Keys::new(&[record]).unwrap();
-        assert_eq!(keys.active_kid(), "ds_kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k");
-        let jwk = &keys.jwks()["keys"][0];
+        assert_eq!(keys.active_kid(0), "ds_kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k");
+        let jwk = &keys.jwks(0)["keys"][0];
         assert_eq!(jwk["x"], "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo");
         assert_eq!(
             (&jwk["kty"], &jwk["crv"], &jwk["alg"]),
@@ -212,27 +280,58 @@ mod tests {
         let header = keys.signature(1_700_000_000, b"{\"a\":1}");
         let rest = header.strip_prefix("t=1700000000,kid=").unwrap();
         let (kid, signature) = rest.split_once(",ed25519=").unwrap();
-        assert_eq!(kid, keys.active_kid());
+        assert_eq!(kid, keys.active_kid(0));
         let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
         let signature = Signature::from_slice(&signature).unwrap();
-        let public = URL_SAFE_NO_PAD.decode(keys.jwks()["keys"][0]["x"].as_str().unwrap()).unwrap();
+        let public =
+            URL_SAFE_NO_PAD.decode(keys.jwks(0)["keys"][0]["x"].as_str().unwrap()).unwrap();
         let public = VerifyingKey::from_bytes(&public.try_into().unwrap()).unwrap();
         assert!(public.verify(b"1700000000.{\"a\":1}", &signature).is_ok());
         assert!(public.verify(b"1700000001.{\"a\":1}", &signature).is_err());
     }
 
+    fn kids(keys: &Keys, now_s: u64) -> Vec<String> {
+        let jwks = keys.jwks(now_s);
+        let kid = |key: &Value| key["kid"].as_str().unwrap().to_owned();
+        jwks["keys"].as_array().unwrap().iter().map(kid).collect()
+    }
+
     /// Point 50.
     #[test]
-    fn old_public_keys_are_published_beside_a_new_one_and_tokens_stay_good() {
+    fn a_new_key_is_published_before_it_signs_and_an_old_one_while_its_signatures_can_be_new() {
         let first = KeyRecord::generate(&Fixed(7));
         let old = Keys::new(std::slice::from_ref(&first)).unwrap();
-        let new = Keys::new(&[first, KeyRecord::rotate(&old, &Fixed(8))]).unwrap();
-        assert_ne!(new.active_kid(), old.active_kid());
-        let kids: Vec<Value> =
-            new.jwks()["keys"].as_array().unwrap().iter().map(|key| key["kid"].clone()).collect();
-        assert_eq!(kids, [old.active_kid(), new.active_kid()]);
+        let second = KeyRecord::rotate(&old, Rotation::Planned, 1000, &Fixed(8));
+        let new = Keys::new(&[first, second]).unwrap();
+        let (a, b) = (old.newest_kid(), new.newest_kid());
+        assert_ne!(a, b);
+        for (now_s, active, published) in [
+            (1000, &a, vec![a.clone(), b.clone()]),
+            (1599, &a, vec![a.clone(), b.clone()]),
+            (1600, &b, vec![a.clone(), b.clone()]),
+            (1600 + 3599, &b, vec![a.clone(), b.clone()]),
+            (1600 + 3600, &b, vec![b.clone()]),
+        ] {
+            assert_eq!((&new.active_kid(now_s), kids(&new, now_s)), (active, published), "{now_s}");
+            assert!(new.signature(now_s, b"x").contains(active.as_str()));
+        }
         let claims = Claims { sub: "s".to_owned(), inc: 1, generation: 2, exp: 10 };
-        assert_eq!(new.claims(&old.token(&claims), 9), Some(claims));
+        assert_eq!(new.claims(&old.token(&claims), 9), Some(claims), "tokens stay good");
+        assert_eq!(new.store_tag(), old.store_tag());
+    }
+
+    /// Point 50.
+    #[test]
+    fn a_key_that_others_know_is_withdrawn_at_once_and_its_tokens_with_it() {
+        let first = KeyRecord::generate(&Fixed(7));
+        let old = Keys::new(std::slice::from_ref(&first)).unwrap();
+        let second = KeyRecord::rotate(&old, Rotation::Compromised, 1000, &Fixed(8));
+        let new = Keys::new(&[first, second]).unwrap();
+        assert_eq!(kids(&new, 1000), [new.newest_kid()]);
+        assert_eq!(new.active_kid(1000), new.newest_kid());
+        assert_eq!(new.active_kid(0), new.newest_kid(), "whatever the clock says");
+        let claims = Claims { sub: "s".to_owned(), inc: 1, generation: 2, exp: 10_000 };
+        assert_eq!(new.claims(&old.token(&claims), 1000), None);
         assert_eq!(new.store_tag(), old.store_tag());
     }
 
@@ -268,7 +367,7 @@ mod tests {
     #[test]
     fn keys_that_cannot_be_read_are_damage_and_secrets_are_not_printed() {
         assert!(matches!(Keys::new(&[]), Err(Problem::Damaged(_))));
-        let record = KeyRecord { signing: "short".to_owned(), tokens: String::new(), store: 0 };
+        let record = KeyRecord { signing: "short".to_owned(), ..KeyRecord::generate(&Fixed(7)) };
         assert!(matches!(Keys::new(&[record]), Err(Problem::Damaged(_))));
         let printed = format!("{:?}", keys());
         assert!(!printed.contains(&URL_SAFE_NO_PAD.encode([7; 32])), "{printed}");

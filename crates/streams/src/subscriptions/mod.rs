@@ -3,12 +3,12 @@
 //!
 //! What a subscription is and what happens to it is pure: `config`, `glob`, `state`, `machine`, and
 //! `url_policy` for where webhooks may go. `journal` keeps it in the log, one event a line; `keys`
-//! signs, `store` keeps what it signs with. `hub` holds all of them, each in an `entry`; `index`
-//! finds who follows a stream, by its `patterns`. `requests` takes requests, whose bodies are
-//! `wire`, and `page` shows what is followed; `links` looks at the streams that are followed within
-//! the `budget`, `search` finds those that had no room there; `notes` has those that changed,
-//! `settling` finds out what that means. `driver` says what is to be sent. Sending is somebody
-//! else's.
+//! signs, `store` keeps what it signs with, and `rotation` changes that. `hub` holds all
+//! subscriptions, each in an `entry`; `index` finds who follows a stream, by its `patterns`.
+//! `requests` takes requests, whose bodies are `wire`, and `page` shows what is followed; `links`
+//! looks at the streams that are followed within the `budget`, `search` finds those that had no
+//! room there; `notes` has those that changed, `settling` finds out what that means. `driver` says
+//! what is to be sent. Sending is somebody else's.
 //!
 //! A link is in memory only where it says something: that it was named, that something of its
 //! stream is acknowledged, or that it is pending and among the next to be told. All others follow
@@ -30,6 +30,7 @@ mod page;
 mod patterns;
 pub mod refusal;
 mod requests;
+mod rotation;
 mod search;
 mod settling;
 pub mod state;
@@ -39,8 +40,9 @@ mod wire;
 
 pub use driver::{Due, Webhook};
 pub use hub::{Settings, SubscriptionLimits, Subscriptions};
+pub use keys::Rotation;
 pub use machine::Delivered;
 pub use page::{MOST_STREAMS_OF_A_PAGE, Page};
 pub use refusal::Refusal;
-pub use store::{open_keys, rotate_keys};
+pub use store::open_keys;
 pub use wire::says_done;

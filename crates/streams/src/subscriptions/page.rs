@@ -72,7 +72,7 @@ impl Subscriptions {
             streams.push((name, link));
         }
         let shown = wire::Shown { streams, next_after: found.until };
-        Ok(wire::subscription(subscription, self.keys(), root, &shown))
+        Ok(wire::subscription(subscription, &self.keys().active_kid(self.now_s()), root, &shown))
     }
 
     /// Finds streams that the pattern matches: a few more than are shown.

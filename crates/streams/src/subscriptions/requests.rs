@@ -234,18 +234,13 @@ impl Subscriptions {
         .await
     }
 
-    /// Gives the public keys.
-    pub fn jwks(&self) -> Value {
-        self.settings.keys.jwks()
-    }
-
     /// Makes the token of the wake under way.
     pub(super) fn token(&self, subscription: &Subscription) -> String {
-        self.settings.keys.token(&Claims {
+        self.keys().token(&Claims {
             sub: subscription.id.clone(),
             inc: subscription.incarnation,
             generation: subscription.generation,
-            exp: self.now_ms() / 1000 + TOKEN_LIFE_S,
+            exp: self.now_s() + TOKEN_LIFE_S,
         })
     }
 
@@ -264,7 +259,7 @@ impl Subscriptions {
 
     fn claims_of(&self, id: &str, token: Option<&str>) -> Result<Claims, Refusal> {
         let token = token.ok_or(Refusal::Unauthorized)?;
-        let claims = self.settings.keys.claims(token, self.now_ms() / 1000);
+        let claims = self.keys().claims(token, self.now_s());
         claims.filter(|claims| claims.sub == id).ok_or(Refusal::Unauthorized)
     }
 

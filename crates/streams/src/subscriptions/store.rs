@@ -24,17 +24,20 @@ pub async fn open_keys(log: &Log, entropy: &dyn Entropy) -> Outcome<Keys> {
     read(log)
 }
 
-/// Makes a new signing key; the old ones are published still.
+/// Keeps another key, durably, also where acknowledgements run ahead of the barrier.
 ///
 /// # Errors
-/// What the log gives, and [`Problem::Damaged`].
-pub async fn rotate_keys(log: &Log, entropy: &dyn Entropy) -> Outcome<Keys> {
-    let line = line(&KeyRecord::rotate(&read(log)?, entropy));
+/// What the log gives.
+pub(super) async fn add_key(log: &Log, record: &KeyRecord) -> Outcome<()> {
+    let line = line(record);
     let (content_type, producer, sequence) = (None, None, None);
     let append =
         Append { name: NAME, payload: &line, end: End::Open, content_type, producer, sequence };
     log.append(&append)?.await?;
-    read(log)
+    if let Some(settled) = log.settle(NAME) {
+        settled.await?;
+    }
+    Ok(())
 }
 
 fn read(log: &Log) -> Outcome<Keys> {

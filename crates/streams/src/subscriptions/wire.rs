@@ -5,7 +5,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::config::{Delivery, bad, name, parse_body};
-use super::keys::Keys;
 use super::machine::{Progress, WakeRef};
 use super::refusal::Refusal;
 use super::state::{Link, MOST_STREAMS_OF_A_WAKE, Phase, Subscription};
@@ -97,7 +96,7 @@ pub(super) struct Shown {
 /// Writes what clients see of a subscription.
 pub(super) fn subscription(
     subscription: &Subscription,
-    keys: &Keys,
+    kid: &str,
     root: &str,
     shown: &Shown,
 ) -> Value {
@@ -106,7 +105,7 @@ pub(super) fn subscription(
         Delivery::Webhook { url } => {
             let signing = json!({
                 "alg": "ed25519",
-                "kid": keys.active_kid(),
+                "kid": kid,
                 "jwks_url": format!("{root}/__ds/jwks.json"),
             });
             ("webhook", json!({ "url": url, "signing": signing }), Value::Null)
@@ -199,7 +198,7 @@ fn link_type(link: &Link) -> &'static str {
 }
 
 /// Writes a moment as RFC 3339 has it.
-fn moment(ms: u64) -> String {
+pub(super) fn moment(ms: u64) -> String {
     let ms = i64::try_from(ms).unwrap_or(i64::MAX);
     let moment = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
     moment.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()

@@ -389,3 +389,65 @@ fn a_webhook_that_waits_is_not_sent_for_a_subscription_that_is_gone_or_has_nothi
     assert_eq!(subs.run(subs.subs.begin(&due[0])), Ok(None), "another one of its name");
     assert_eq!(subs.turn().len(), 1);
 }
+
+fn kids(subs: &Subs) -> Vec<Value> {
+    let jwks = subs.subs.jwks();
+    jwks["keys"].as_array().unwrap().iter().map(|key| key["kid"].clone()).collect()
+}
+
+/// Point 50: what was signed can be verified as long as a receiver takes it for new.
+#[test]
+fn another_key_signs_when_receivers_know_it_and_the_old_one_stays_as_long_as_it_may_be_needed() {
+    let mut subs = Subs::new(338);
+    let mut keeps = hook();
+    keeps["lease_ttl_ms"] = json!(600_000);
+    subs.put("s", &keeps).unwrap();
+    let old = kids(&subs);
+    let (told, is_new) = subs.run(subs.subs.rotate_keys(b"")).unwrap();
+    assert!(is_new);
+    assert_eq!(told["signs_from"], "2023-11-14T22:23:20.000Z", "ten minutes later");
+    let both = [old[0].clone(), told["kid"].clone()];
+    assert_eq!(subs.run(subs.subs.rotate_keys(b"{}")), Ok((told.clone(), false)), "it waits");
+    for (seconds, signs, published) in
+        [(0, 0, 2), (599, 0, 2), (1, 1, 2), (3599, 1, 2), (1, 1, 1), (10_000, 1, 1)]
+    {
+        subs.store.clock.advance(std::time::Duration::from_secs(seconds));
+        subs = subs.crash();
+        subs.put_stream(&format!("events/{seconds}-{published}-{signs}"), "[1]");
+        let webhook = subs.turn().pop().expect("it is due");
+        subs.verify(&webhook);
+        let header = &webhook.headers[1].1;
+        assert!(header.contains(both[signs].as_str().unwrap()), "{header}");
+        assert_eq!(subs.get("s")["webhook"]["signing"]["kid"], both[signs]);
+        assert_eq!(kids(&subs), both[2 - published..]);
+        subs.run(subs.subs.delivered(&webhook, Delivered::Done)).unwrap();
+    }
+    assert_eq!(subs.run(subs.subs.rotate_keys(b"{")).unwrap_err().code(), "INVALID_REQUEST");
+    assert!(subs.run(subs.subs.rotate_keys(b"")).unwrap().1, "and another one");
+}
+
+/// Point 50: a key that others know is good for nothing.
+#[test]
+fn a_compromised_key_is_withdrawn_at_once_with_the_tokens_of_its_time() {
+    let subs = Subs::new(339);
+    subs.put("s", &hook()).unwrap();
+    subs.put_stream("events/a", "[1]");
+    let webhook = subs.turn().pop().unwrap();
+    let body: Value = serde_json::from_slice(&webhook.body).unwrap();
+    subs.run(subs.subs.rotate_keys(b"")).unwrap();
+    let old = kids(&subs);
+    let (told, is_new) = subs.run(subs.subs.rotate_keys(br#"{"compromised":true}"#)).unwrap();
+    assert!(is_new && !old.contains(&told["kid"]));
+    let mut subs = subs;
+    for _ in 0..2 {
+        assert_eq!(kids(&subs), [told["kid"].clone()]);
+        let report = json!({ "wake_id": body["wake_id"], "generation": 1, "done": true });
+        let token = body["callback_token"].as_str();
+        assert_eq!(subs.ack("s", token, &report), Err(Refusal::Unauthorized));
+        subs.store.clock.advance(std::time::Duration::from_secs(90));
+        let again = subs.turn().pop().expect("its wake comes again");
+        subs.verify(&again);
+        assert!(again.headers[1].1.contains(told["kid"].as_str().unwrap()));
+        subs = subs.crash();
+    }
+}
