@@ -2,7 +2,10 @@
 //! worker never waits for that on behalf of one of its connections while the others wait for the
 //! worker. How many threads there are is a bound; beyond it reads queue.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use highwater_streams::error::{Outcome, Problem};
@@ -96,8 +99,16 @@ pub(super) async fn put(
     let (id, body, root) = (id.to_owned(), body.clone(), root.to_owned());
     let runtime = Handle::current();
     let made = spawn_blocking(move || {
-        let _making = making;
-        runtime.block_on(subscriptions.put(&id, &body, &root))
+        runtime.block_on(async {
+            let mut put = pin!(subscriptions.put(&id, &body, &root));
+            let first = poll_fn(|context| Poll::Ready(put.as_mut().poll(context))).await;
+            // It waits for a barrier, and that is for many.
+            drop(making);
+            match first {
+                Poll::Ready(made) => made,
+                Poll::Pending => put.await,
+            }
+        })
     });
     taken(made.await)?
 }

@@ -313,7 +313,8 @@ impl Subscriptions {
             let held = entry.lock();
             let mut index = self.index();
             index.remove(entry);
-            for name in named(&held.subscription) {
+            let asked_for = held.subscription.config.streams.iter().map(String::as_str);
+            for name in named(&held.subscription).chain(asked_for) {
                 index.remove_name(entry, name);
             }
         }

@@ -73,6 +73,15 @@ impl Notes {
         }
     }
 
+    /// Gives one back that was taken and not looked at.
+    pub fn give_back(&mut self, path: StreamPath, note: Note) {
+        self.looked_at(&path);
+        let fresh = self.fresh.entry(path).or_insert(note);
+        fresh.tail = fresh.tail.max(note.tail);
+        fresh.is_unsure |= note.is_unsure;
+        fresh.looks = fresh.looks.min(note.looks);
+    }
+
     /// Puts one off that has not shown what it should.
     pub fn put_off(&mut self, path: StreamPath, note: Note, now_ms: u64) {
         if note.looks >= MOST_LOOKS {

@@ -80,10 +80,13 @@ impl Subscriptions {
         let mut found = Found { names: BTreeSet::new(), until: None };
         let Some(glob) = &entry.glob else { return found };
         let (prefix, mut after, mut looked_at) = (glob.prefix(), page.after.clone(), 0);
+        // Often every name matches that begins so.
+        let mut together = page.limit + 2;
         loop {
-            let names = self.streams.log.list(&prefix, after.as_deref(), TOGETHER);
+            let names = self.streams.log.list(&prefix, after.as_deref(), together);
             looked_at += names.len();
-            let is_last = names.len() < TOGETHER;
+            let is_last = names.len() < together;
+            together = TOGETHER;
             after = names.last().cloned();
             let followed = names.into_iter();
             let followed = followed.filter(|name| !is_reserved(name) && entry.matches(name));

@@ -43,9 +43,10 @@ impl Subscriptions {
         Ok((self.get(id, root, &Page::default())?, true))
     }
 
-    /// Whether there is a subscription of this id: then [`Subscriptions::put`] is quick.
+    /// Whether there is a subscription of this id, and not only begun: then [`Subscriptions::put`]
+    /// makes none.
     pub fn is_there(&self, id: &str) -> bool {
-        self.entry(id).is_ok()
+        self.entry(id).is_ok_and(|entry| entry.lock().standing != Standing::Begun)
     }
 
     /// Deletes a subscription: what is under way for it fails from now on. Not to be dropped before

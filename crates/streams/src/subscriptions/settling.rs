@@ -27,6 +27,12 @@ struct Look {
     following: Vec<Arc<Entry>>,
 }
 
+/// Notes that somebody has taken: those who go away half-way give back what is left.
+struct Taken<'a> {
+    subscriptions: &'a Subscriptions,
+    notes: Vec<(StreamPath, Note)>,
+}
+
 /// Lets others go on now and then.
 #[derive(Debug, Default)]
 pub(super) struct Breath(usize);
@@ -65,12 +71,14 @@ impl Subscriptions {
     /// Finds out what the appends mean that were noted; lets others go on meanwhile.
     pub(super) async fn settle(&self) {
         let mut breath = Breath::default();
-        for (path, note) in self.take_notes() {
+        let mut taken = Taken { subscriptions: self, notes: self.take_notes() };
+        while let Some((path, note)) = taken.notes.last().cloned() {
             let look = self.begin_look(&path);
             for entry in &look.following {
                 breath.take().await;
                 self.look_at(entry, &path);
             }
+            taken.notes.pop();
             self.end_look(&look, path, note);
         }
     }
@@ -215,6 +223,19 @@ impl Subscriptions {
         }
         self.schedule(id, &held);
         Ok(Reread::Done)
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if self.notes.is_empty() {
+            return;
+        }
+        let mut bell = self.subscriptions.bell();
+        for (path, note) in self.notes.drain(..) {
+            bell.notes.give_back(path, note);
+        }
+        bell.ring();
     }
 }
 

@@ -1,6 +1,8 @@
 //! I11: what subscriptions follow takes bounded memory, and nothing is lost by that.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
+use std::task::{Context, Waker};
 
 use highwater_streams::subscriptions::{Delivered, Page, Webhook};
 use serde_json::{Value, json};
@@ -206,4 +208,30 @@ fn a_claim_is_put_off_while_what_is_pending_is_looked_for() {
     subs.subs.search();
     assert!(!subs.subs.wants_search());
     assert_eq!(names(&claim().unwrap()["streams"]), ["events/a"]);
+}
+
+/// A client that goes away while what was noted is looked at takes none of it along.
+#[test]
+fn what_was_noted_is_looked_at_whoever_goes_away_meanwhile() {
+    for polls in 1..8 {
+        let subs = Subs::new(340 + polls);
+        for id in ["s", "t", "u", "v"] {
+            subs.put(id, &all()).unwrap();
+        }
+        let made: Vec<String> = (0..150).map(|number| format!("new/{number:03}")).collect();
+        for name in &made {
+            subs.put_stream(name, "[1]");
+        }
+        {
+            let mut context = Context::from_waker(Waker::noop());
+            let mut claim = pin!(subs.subs.claim("s", br#"{"worker":"one"}"#));
+            let answers = (0..polls).filter(|_| claim.as_mut().poll(&mut context).is_ready());
+            assert_eq!(answers.count(), 0, "it lets others go on");
+        }
+        let webhooks = subs.turn();
+        assert_eq!(webhooks.len(), 4);
+        for webhook in &webhooks {
+            assert_eq!(names(&body(webhook)["streams"]), made);
+        }
+    }
 }
