@@ -75,12 +75,6 @@ impl Server {
         let opening = Opening::begin(&settings, &listener, acceptor.clone())?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let log = Arc::new(open(&settings, &clock)?);
-        let limits = Limits {
-            chunk_bytes: settings.chunk_bytes.0,
-            append_bytes: settings.max_body_bytes.0,
-            answers_bytes: settings.max_answers_bytes.0,
-            ..Limits::default()
-        };
         let around = Around {
             log: Arc::clone(&log),
             clock: Arc::clone(&clock),
@@ -93,7 +87,7 @@ impl Server {
         let open = || runtimes[0].block_on(open_keys(&log, &*entropy));
         let opened = std::thread::scope(|scope| scope.spawn(open).join());
         let keys = opened.expect("keys are opened without a panic").map_err(failed)?;
-        let streams = Streams::new(around, limits, keys.store_tag());
+        let streams = Streams::new(around, limits(&settings), keys.store_tag());
         let about = subscriptions::Settings {
             keys,
             entropy,
@@ -261,6 +255,15 @@ impl Entropy for SystemEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         let random = ring::default_provider().secure_random;
         random.fill(bytes).expect("the system gives random bytes");
+    }
+}
+
+fn limits(settings: &Settings) -> Limits {
+    Limits {
+        chunk_bytes: settings.chunk_bytes.0,
+        append_bytes: settings.max_body_bytes.0,
+        answers_bytes: settings.max_answers_bytes.0,
+        ..Limits::default()
     }
 }
 
