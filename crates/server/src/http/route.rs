@@ -30,6 +30,7 @@ pub(crate) fn methods(target: &Target) -> Result<&'static str, Failure> {
         Target::Stream(_) => Ok(ON_STREAM),
         Target::Control(segments) => match names(segments).as_slice() {
             ["jwks.json" | "streams"] => Ok(ONLY_GET),
+            ["keys"] => Ok(ONLY_POST),
             ["subscriptions", _] => Ok(ON_SUBSCRIPTION),
             ["subscriptions", _, "streams" | "callback" | "ack" | "claim" | "release"] => {
                 Ok(ONLY_POST)
