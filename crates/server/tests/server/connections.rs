@@ -100,7 +100,7 @@ async fn requests_of_http2_and_their_heads_are_bounded_all_together() {
     server.make("a");
     let target = stream("a") + "?offset=now&live=long-poll";
     // Four requests of a connection are free, sixteen are as many as there is room for.
-    for (requests, header, admitted) in [(40, 10, 20), (4, 30_000, 2)] {
+    for (requests, header, admitted) in [(40, 10, 20), (4, 15_000, 2)] {
         let sender = http2(&server).await;
         let polls: Vec<_> = (0..requests)
             .map(|_| {
