@@ -54,7 +54,7 @@ impl Plan {
             threads.saturating_mul(OF_THREAD),
             u64::from(settings.webhook_deliveries.0),
             OF_PROCESS,
-            reserve::MOST,
+            reserve::MOST_OPEN,
             RESERVE,
         ];
         let needed = needed.into_iter().fold(0, u64::saturating_add);

@@ -155,14 +155,13 @@ impl Door {
         let standing = if slot.is_some() { Standing::Full } else { Standing::Reserve };
         let connection = Connection::new((Arc::clone(&self.app), standing), peer, Arc::default());
         let connection = Arc::new(connection);
-        let slot = slot.map_or_else(
-            || {
-                metrics.hit(Limit::Connections);
-                let reserved = self.reserve.take(connection.number(), &connection.watch);
-                Slot::Reserve { _reserved: Box::new(reserved) }
-            },
-            |permit| Slot::Own { _permit: permit },
-        );
+        let slot = if let Some(permit) = slot {
+            Slot::Own { _permit: permit }
+        } else {
+            metrics.hit(Limit::Connections);
+            let reserved = self.reserve.take(connection.number(), &connection.watch)?;
+            Slot::Reserve { _reserved: Box::new(reserved) }
+        };
         let place = Place {
             _visited: self.rounds.visit(connection.number(), address, &connection.watch),
             _counted: Counted::new(&metrics.connections),
