@@ -78,8 +78,8 @@ pub enum Room {
 
 /// Streams that one wake has at most, and that wait for one in memory; others are looked for.
 pub const MOST_STREAMS_OF_A_WAKE: usize = 1000;
-/// Memory of a link without its name, about.
-const LINK_BYTES: u64 = 200;
+/// Memory of a link without its name, about: what 218 000 of them took, measured.
+const LINK_BYTES: u64 = 320;
 
 /// What is known of a stream at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
