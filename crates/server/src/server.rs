@@ -32,7 +32,7 @@ use crate::http::cold;
 use crate::http::cors::Cors;
 use crate::metrics::Metrics;
 use crate::net::Door;
-use crate::net::opening::Opening;
+use crate::net::opening::{Opening, Silent};
 use crate::net::origin::Origins;
 use crate::net::tls::Identity;
 use crate::rate::Limiter;
@@ -121,8 +121,8 @@ impl Server {
             tracing::warn!("there are {cut}");
         }
         let mut server = Self { app, tls, address, threads: Vec::new() };
-        drop(opening);
-        server.start_threads(runtimes, acceptor, &listener)?;
+        let silent = opening.finish();
+        server.start_threads(runtimes, acceptor, (&listener, silent))?;
         Ok(server)
     }
 
@@ -185,7 +185,7 @@ impl Server {
         &mut self,
         runtimes: Vec<Runtime>,
         acceptor: Option<TlsAcceptor>,
-        listener: &TcpListener,
+        (listener, mut silent): (&TcpListener, Vec<Silent>),
     ) -> Result<(), ServeError> {
         let door = Arc::new(Door::new(Arc::clone(&self.app), acceptor));
         // The first one also does what is done for all.
@@ -202,8 +202,10 @@ impl Server {
                 runtime.spawn(attend());
                 runtime.spawn(relay());
             }
+            // The first one gets them all.
+            let silent = std::mem::take(&mut silent);
             let body = move || {
-                if let Err(error) = runtime.block_on(door.serve(listener)) {
+                if let Err(error) = runtime.block_on(door.serve(listener, silent)) {
                     tracing::error!(%error, "a worker ended");
                 }
                 // Connections that did not end in time are dropped here.

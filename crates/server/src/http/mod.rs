@@ -39,7 +39,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, Version, header};
 use hyper::body::{Body as _, Incoming};
 use tokio::time::Instant;
 
-use self::budget::{Budget, Lease, Taken};
+use self::budget::Taken;
 use self::failure::Failure;
 use self::reply::Reply;
 use crate::access::scope::Action;
@@ -114,13 +114,19 @@ impl Connection {
         let span = trace::begin(&parts, &self.app.mount, &self.app.settings.stream_root);
         let has_body = !body.is_end_stream();
         let mut operation = Operation::Other;
-        let (answer, room) = {
-            let mut work = pin!(self.within_room(&flight, &parts, (body, &mut operation)));
-            unless_it_panics(work.as_mut()).await.unwrap_or_else(|| {
-                self.app.metrics.request_panics.inc();
-                (Err(Failure::Panicked), None)
-            })
+        let (answer, taken) = match self.take_room(&flight, &parts) {
+            Err(failure) => (Err(failure), None),
+            Ok(taken) => {
+                let mut work = pin!(self.dispatch(&parts, body, &mut operation));
+                let answer = unless_it_panics(work.as_mut()).await.unwrap_or_else(|| {
+                    self.app.metrics.request_panics.inc();
+                    Err(Failure::Panicked)
+                });
+                (answer, taken)
+            }
         };
+        // The head is done with, the request when its answer is gone.
+        let room = taken.and_then(|taken| taken.request);
         let mut response = answer.unwrap_or_else(|failure| {
             let id = self.request_id(&parts, request_number);
             self.log_failure(&parts, &failure, &id);
@@ -159,22 +165,13 @@ impl Connection {
         Ok(response)
     }
 
-    /// Carries a request out if there is room for it; gives what it takes until its answer is gone.
-    async fn within_room(
-        &self,
-        flight: &Flight,
-        parts: &Parts,
-        (body, operation): (Incoming, &mut Operation),
-    ) -> (Answer, Option<Lease<Arc<Budget>>>) {
+    /// Takes what a request needs of the memory for requests: of HTTP/1 nothing.
+    fn take_room(&self, flight: &Flight, parts: &Parts) -> Result<Option<Taken>, Failure> {
         if parts.version != Version::HTTP_2 {
-            return (self.dispatch(parts, body, operation).await, None);
+            return Ok(None);
         }
-        let Some(Taken { request, head }) = self.app.requests.admit(flight.others(), parts) else {
-            return (Err(Failure::Crowded { what: "requests" }), None);
-        };
-        let answer = self.dispatch(parts, body, operation).await;
-        drop(head);
-        (answer, request)
+        let taken = self.app.requests.admit(flight.others(), parts);
+        taken.map(Some).ok_or(Failure::Crowded { what: "requests" })
     }
 
     /// Has the connection end behind an answer.

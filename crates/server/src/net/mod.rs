@@ -32,6 +32,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use self::conversation::{Broken, Protocols, Spoken};
+use self::opening::Silent;
 use self::origin::Peer;
 use self::reserve::{Reserve, Reserved};
 use self::rounds::{Rounds, Visited};
@@ -90,12 +91,21 @@ impl Door {
         self.rounds.walk(&self.app, &self.patience).await;
     }
 
-    /// Accepts until the server stops; then waits until the connections have ended, or until it has
-    /// waited long enough.
-    pub async fn serve(self: Arc<Self>, listener: std::net::TcpListener) -> io::Result<()> {
+    /// Takes in connections that were accepted before, and accepts others until the server stops;
+    /// then waits until they have ended, or until it has waited long enough.
+    pub async fn serve(
+        self: Arc<Self>,
+        listener: std::net::TcpListener,
+        silent: Vec<Silent>,
+    ) -> io::Result<()> {
         let listener = TcpListener::from_std(listener)?;
         let stopping = &self.app.stopping;
         let running = TaskTracker::new();
+        for (stream, address) in silent {
+            if let Some(served) = self.admit(TcpStream::from_std(stream)?, address) {
+                running.spawn(served);
+            }
+        }
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,

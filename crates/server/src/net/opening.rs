@@ -1,10 +1,11 @@
 //! What a server answers while its log is being opened, which takes a while after a crash with much
 //! to replay: that it lives, and that it is not ready. Who asks for anything else is to come again.
+//! Who has not asked yet when the log is open is served as if nothing had been.
 
 use std::convert::Infallible;
 use std::future::ready;
-use std::net::TcpListener;
-use std::sync::Arc;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -29,14 +30,20 @@ use crate::http::operate::plain;
 use crate::http::reply::Reply;
 use crate::settings::Settings;
 
-/// Connections at once. More wait to be accepted, and find a server that is ready.
+/// Connections at once. More wait to be accepted.
 const CONNECTIONS: usize = 64;
-/// How long those may go on that have begun to ask when the log is open.
+/// How long those are waited for that have begun to ask when the log is open.
 const GRACE: Duration = Duration::from_secs(1);
+/// The part of it in which they may go on to ask.
+const MOMENT: Duration = Duration::from_millis(300);
+
+/// A connection that has said nothing.
+pub(crate) type Silent = (std::net::TcpStream, SocketAddr);
 
 /// Somebody who answers until the log is open. Dropping it ends that.
 pub(crate) struct Opening {
     is_over: CancellationToken,
+    silent: Arc<Mutex<Vec<Silent>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -47,6 +54,8 @@ struct Manner {
     /// Time for a connection, from its beginning.
     patience: Duration,
     is_over: CancellationToken,
+    /// Those that have said nothing until then.
+    silent: Arc<Mutex<Vec<Silent>>>,
 }
 
 impl Opening {
@@ -65,23 +74,37 @@ impl Opening {
         let runtime = runtime.map_err(system("a runtime"))?;
         let is_over = CancellationToken::new();
         let (cors, patience) = (Cors::new(settings), settings.head_timeout.0);
-        let manner = Arc::new(Manner { tls, cors, patience, is_over: is_over.clone() });
+        let silent = Arc::default();
+        let (over, kept) = (is_over.clone(), Arc::clone(&silent));
+        let manner = Arc::new(Manner { tls, cors, patience, is_over: over, silent: kept });
         let body = move || {
             if let Err(error) = runtime.block_on(manner.receive(listener)) {
                 tracing::warn!(%error, "nobody hears that the log is being opened");
             }
         };
         let thread = std::thread::Builder::new().name("opening".to_owned()).spawn(body);
-        Ok(Self { is_over, thread: Some(thread.map_err(system("a thread"))?) })
+        Ok(Self { is_over, silent, thread: Some(thread.map_err(system("a thread"))?) })
+    }
+}
+
+impl Opening {
+    /// Ends it; gives the connections that have said nothing yet.
+    pub fn finish(mut self) -> Vec<Silent> {
+        self.end();
+        std::mem::take(&mut *self.silent.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn end(&mut self) {
+        self.is_over.cancel();
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that answers during the opening panicked");
+        }
     }
 }
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        self.is_over.cancel();
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that answers during the opening panicked");
-        }
+        self.end();
     }
 }
 
@@ -97,7 +120,7 @@ impl Manner {
                     (slot.expect("the semaphore is never closed"), listener.accept().await)
                 } => accepted,
             };
-            let (slot, Ok((stream, _))) = accepted else {
+            let (slot, Ok((stream, address))) = accepted else {
                 // The system has no room for it at the moment.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -105,10 +128,9 @@ impl Manner {
             let manner = Arc::clone(&self);
             running.spawn(async move {
                 let _slot = slot;
-                let served =
-                    tokio::time::timeout(manner.patience, Arc::clone(&manner).serve(stream));
-                // Who does not ask, or asks for what is no HTTP, is left alone.
-                served.await.ok();
+                // Who does not ask in time, or asks for what is no HTTP, is left alone.
+                let attended = Arc::clone(&manner).attend(stream, address);
+                tokio::time::timeout(manner.patience, attended).await.ok();
             });
         }
         drop(listener);
@@ -117,15 +139,24 @@ impl Manner {
         Ok(())
     }
 
-    async fn serve(self: Arc<Self>, stream: TcpStream) {
+    async fn attend(self: Arc<Self>, stream: TcpStream, address: SocketAddr) {
+        let mut first = [0];
+        tokio::select! {
+            biased;
+            // Readiness alone may be a false alarm.
+            _ = stream.peek(&mut first) => {}
+            () = self.is_over.cancelled() => {
+                if let Ok(stream) = stream.into_std() {
+                    let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+                    silent.push((stream, address));
+                }
+                return;
+            }
+        }
         match &self.tls {
             None => self.converse(stream).await,
             Some(acceptor) => {
-                let shaken = tokio::select! {
-                    () = self.is_over.cancelled() => return,
-                    shaken = acceptor.accept(stream) => shaken,
-                };
-                if let Ok(stream) = shaken {
+                if let Ok(stream) = acceptor.accept(stream).await {
                     self.converse(stream).await;
                 }
             }
@@ -142,10 +173,14 @@ impl Manner {
         builder.http2().timer(TokioTimer::new());
         let conversation = builder.serve_connection(TokioIo::new(stream), service);
         let mut conversation = std::pin::pin!(conversation);
+        let over_for_a_moment = async {
+            self.is_over.cancelled().await;
+            tokio::time::sleep(MOMENT).await;
+        };
         tokio::select! {
             // How it ends is the client's affair.
             ended = conversation.as_mut() => drop(ended),
-            () = self.is_over.cancelled() => {
+            () = over_for_a_moment => {
                 conversation.as_mut().graceful_shutdown();
                 conversation.await.ok();
             }
@@ -173,7 +208,6 @@ impl Manner {
 mod tests {
     use super::*;
     use std::io::{Read as _, Write as _};
-    use std::net::SocketAddr;
 
     fn listener() -> (TcpListener, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -205,22 +239,39 @@ mod tests {
         drop(opening);
     }
 
-    /// Silent clients hold up no start, and whoever comes when there is no place left finds the
-    /// server that was opened.
+    /// Silent clients hold up no start, and lose nothing by it.
     #[test]
-    fn silent_clients_are_left_when_the_log_is_open_and_those_behind_them_wait_for_the_server() {
+    fn who_has_not_asked_when_the_log_is_open_goes_on_with_the_server_that_was_opened() {
         let (listener, address) = listener();
         let opening = Opening::begin(&Settings::default(), &listener, None).unwrap();
         let connect = |_| std::net::TcpStream::connect(address).unwrap();
-        let clients: Vec<_> = (0..=CONNECTIONS).map(connect).collect();
-        drop(opening);
-        let waiting = std::iter::from_fn(|| listener.accept().ok());
-        let waiting: Vec<_> = waiting.map(|(_, address)| address).collect();
-        assert_eq!(waiting.last(), Some(&clients[CONNECTIONS].local_addr().unwrap()));
-        for mut client in clients {
-            if !waiting.contains(&client.local_addr().unwrap()) {
-                assert_eq!(client.read(&mut [0]).unwrap_or(0), 0);
-            }
+        let mut clients: Vec<_> = (0..=CONNECTIONS).map(connect).collect();
+        let mut kept = opening.finish();
+        // More than there is room for, and whatever was not accepted yet.
+        kept.extend(std::iter::from_fn(|| listener.accept().ok()));
+        assert_eq!(kept.len(), clients.len());
+        for client in &mut clients {
+            let own = client.local_addr().unwrap();
+            let (stream, _) = kept.iter_mut().find(|(_, address)| *address == own).unwrap();
+            stream.write_all(b"x").unwrap();
+            assert_eq!(client.read(&mut [0]).unwrap(), 1);
+        }
+    }
+
+    #[test]
+    fn who_has_asked_when_the_log_is_open_is_answered() {
+        let (listener, address) = listener();
+        let opening = Opening::begin(&Settings::default(), &listener, None).unwrap();
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        client.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut kept = opening.finish();
+        let mut answer = String::new();
+        if kept.is_empty() && listener.accept().map(|early| kept.push(early)).is_err() {
+            client.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        } else {
+            // The server that was opened answers.
+            assert_eq!(kept.len(), 1);
         }
     }
 }
