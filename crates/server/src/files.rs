@@ -8,7 +8,8 @@ use crate::http::cold;
 use crate::net::reserve;
 use crate::settings::{Runtime, Settings};
 
-/// Of a thread: its queue of events and what wakes it, and a copy of the listener. There are five.
+/// Of a thread: its queue of events and what wakes it, and a copy of the listener, which are five,
+/// and a connection that it accepts.
 const OF_THREAD: u64 = 6;
 /// Of the process: signals, files that are read again, lists of directories.
 const OF_PROCESS: u64 = 16;
@@ -33,6 +34,7 @@ pub(crate) struct Plan {
     pub most: u64,
     /// Connections at once.
     pub connections: u32,
+    threads: u64,
     /// Why those are fewer than the settings ask for.
     pub cut: Option<String>,
 }
@@ -71,7 +73,13 @@ impl Plan {
                 allowed.most
             )
         });
-        Ok(Self { most: allowed.most, connections, cut })
+        Ok(Self { most: allowed.most, connections, threads, cut })
+    }
+
+    /// Gives how many connections beyond the limit are open at most, with one for each thread that
+    /// waits for another.
+    pub fn most_beyond(&self) -> u64 {
+        reserve::MOST_OPEN + self.threads
     }
 }
 

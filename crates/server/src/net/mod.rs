@@ -54,6 +54,8 @@ pub(crate) struct Door {
     patience: Patience,
     rounds: Arc<Rounds>,
     slots: Arc<Semaphore>,
+    /// For those that have none of these: who comes when there is no more waits to be accepted.
+    beyond: Arc<Semaphore>,
     reserve: Arc<Reserve>,
     per_address: Option<Arc<PerAddress>>,
 }
@@ -68,15 +70,18 @@ impl Door {
             write: settings.write_timeout.0,
             age: settings.connection_age.0,
         };
-        let slots = usize::try_from(app.files.connections).unwrap_or(usize::MAX);
-        let slots = slots.min(Semaphore::MAX_PERMITS);
+        let permits = |count: u64| {
+            let count = usize::try_from(count).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+            Arc::new(Semaphore::new(count))
+        };
         let most = settings.max_connections_per_address.get();
         Self {
             tls,
             protocols: Protocols::new(&app),
             patience,
             rounds: Arc::default(),
-            slots: Arc::new(Semaphore::new(slots)),
+            slots: permits(u64::from(app.files.connections)),
+            beyond: permits(app.files.most_beyond()),
             reserve: Arc::default(),
             per_address: (most > 0).then(|| {
                 let networks = Networks::new(settings);
@@ -107,13 +112,19 @@ impl Door {
             }
         }
         loop {
+            let beyond = tokio::select! {
+                beyond = Arc::clone(&self.beyond).acquire_owned() => {
+                    beyond.expect("the semaphore is never closed")
+                }
+                () = stopping.cancelled() => break,
+            };
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = stopping.cancelled() => break,
             };
             match accepted {
                 Ok((stream, address)) => {
-                    if let Some(served) = self.admit(stream, address) {
+                    if let Some(served) = self.admit(stream, address, beyond) {
                         running.spawn(served);
                     }
                 }
@@ -141,6 +152,7 @@ impl Door {
         self: &Arc<Self>,
         stream: TcpStream,
         address: SocketAddr,
+        beyond: OwnedSemaphorePermit,
     ) -> Option<impl Future<Output = ()> + Send + use<>> {
         let held = match &self.per_address {
             None => None,
@@ -165,13 +177,14 @@ impl Door {
         let standing = if slot.is_some() { Standing::Full } else { Standing::Reserve };
         let connection = Connection::new((Arc::clone(&self.app), standing), peer, Arc::default());
         let connection = Arc::new(connection);
-        let slot = if let Some(permit) = slot {
-            Slot::Own { _permit: permit }
-        } else {
-            metrics.hit(Limit::Connections);
-            let reserved = self.reserve.take(connection.number(), &connection.watch)?;
-            Slot::Reserve { _reserved: Box::new(reserved) }
-        };
+        let slot = slot.map_or_else(
+            || {
+                metrics.hit(Limit::Connections);
+                let reserved = self.reserve.take(connection.number(), &connection.watch);
+                Slot::Reserve { _reserved: Box::new((reserved, beyond)) }
+            },
+            |permit| Slot::Own { _permit: permit },
+        );
         let place = Place {
             _visited: self.rounds.visit(connection.number(), address, &connection.watch),
             _counted: Counted::new(&metrics.connections),
@@ -223,7 +236,7 @@ struct Place {
 /// Which of the connections that there may be it is.
 enum Slot {
     Own { _permit: OwnedSemaphorePermit },
-    Reserve { _reserved: Box<Reserved> },
+    Reserve { _reserved: Box<(Reserved, OwnedSemaphorePermit)> },
 }
 
 /// Whether an error of accepting is about one connection that is gone already.
@@ -287,7 +300,7 @@ mod tests {
     }
 
     fn bytes_of_task<F>(
-        _make: impl FnOnce(&Arc<Door>, TcpStream, SocketAddr) -> Option<F>,
+        _make: impl FnOnce(&Arc<Door>, TcpStream, SocketAddr, OwnedSemaphorePermit) -> Option<F>,
     ) -> usize {
         size_of::<F>()
     }
