@@ -49,6 +49,7 @@ fn rest(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+#[expect(clippy::disallowed_methods, reason = "no power is cut here")]
 #[test]
 fn a_broken_file_of_tokens_is_said_on_a_hang_up_and_leaves_the_tokens_that_are_in_force() {
     let folder = temporary();
