@@ -47,6 +47,7 @@ export function differences(request, ours, theirs, offsets) {
   }
   if (isSuccess && request.method === "GET") {
     const [a, b] = [ours, theirs].map((answer) => content(request, answer));
+    if (a.pieces) differ("content of events", ...carried(a.pieces, b.pieces));
     differ("body", a.body, b.body);
     if (a.next && b.next && !offsets.agree(a.next, b.next)) {
       found.push(`an event's offset ${a.next}, theirs ${b.next}`);
@@ -77,10 +78,18 @@ function events({ headers, body }) {
   }
   const isBase64 = headers["stream-sse-data-encoding"] === "base64";
   const pieces = data.map((text) => (isBase64 ? Buffer.from(text, "base64").toString() : text));
-  const arrays = pieces.map(parsed);
-  const whole = arrays.length > 0 && arrays.every(Array.isArray) ? arrays.flat() : pieces.join("");
   const { streamNextOffset, streamClosed, upToDate } = control;
-  return { body: { whole, streamClosed, upToDate: upToDate || streamClosed }, next: streamNextOffset };
+  const end = { streamClosed, upToDate: upToDate || streamClosed };
+  return { body: end, pieces, next: streamNextOffset };
+}
+
+/// What both sides' events carry, whatever pieces it comes in: the same text, or else messages where all of
+/// it is arrays. An answer says what its events hold to nobody, and text may look like messages.
+function carried(ours, theirs) {
+  const texts = [ours, theirs].map((pieces) => pieces?.join(""));
+  const arrays = [ours, theirs].map((pieces) => pieces?.map(parsed));
+  const areMessages = arrays.every((all) => all?.length > 0 && all.every(Array.isArray));
+  return areMessages && texts[0] !== texts[1] ? arrays.map((all) => all.flat()) : texts;
 }
 
 function subscription(text) {

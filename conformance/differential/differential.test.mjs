@@ -6,6 +6,7 @@ import { DurableStreamTestServer } from "@durable-streams/server";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { IN_THE_LOG, startServer } from "../server.mjs";
+import { differences, Offsets } from "./compare.mjs";
 import { explain, IDS } from "./differences.mjs";
 import { NEAR_MISSES } from "./near-misses.mjs";
 import { compare, Pair } from "./run.mjs";
@@ -90,5 +91,22 @@ describe("of two servers that are made up", () => {
     expect(pair.result.unexplained.join("\n")).toContain('304 of "same", given with "old", for "new"');
     pair.close();
     servers.forEach((server) => server.close());
+  });
+
+  it("events are the same that carry the same, in whatever pieces, and others are not", () => {
+    const answer = (...pieces) => ({
+      status: 200,
+      headers: { "content-type": "text/event-stream" },
+      body: pieces.map((text) => `event: data\ndata:${text.split("\n").join("\ndata:")}\n\n`).join(""),
+    });
+    const found = (ours, theirs) => differences(
+      { method: "GET", path: "d/x" }, answer(...ours), answer(...theirs), new Offsets(),
+    );
+    expect(found(["[1,2]", "[3]"], ["[1]", "[2,3]"])).toEqual([]);
+    expect(found(["\n\n[1]"], ["\n\n", "[1]"])).toEqual([]);
+    expect(found(["ab"], ["a", "b"])).toEqual([]);
+    for (const [ours, theirs] of [[["[1]"], ["[2]"]], [["ab"], ["a"]], [["[1]"], []], [["[1]x"], ["[1]"]]]) {
+      expect(found(ours, theirs)).toHaveLength(1);
+    }
   });
 });
