@@ -125,8 +125,10 @@ impl Connection {
                 (answer, taken)
             }
         };
-        // The head is done with, the request when its answer is gone.
-        let room = taken.and_then(|taken| taken.request);
+        let room = taken.and_then(|Taken { request, head }| {
+            drop(head);
+            request
+        });
         let mut response = answer.unwrap_or_else(|failure| {
             let id = self.request_id(&parts, request_number);
             self.log_failure(&parts, &failure, &id);

@@ -106,11 +106,7 @@ impl Door {
         let listener = TcpListener::from_std(listener)?;
         let stopping = &self.app.stopping;
         let running = TaskTracker::new();
-        for (stream, address) in silent {
-            if let Some(served) = self.admit(TcpStream::from_std(stream)?, address) {
-                running.spawn(served);
-            }
-        }
+        let mut silent = silent.into_iter();
         loop {
             let beyond = tokio::select! {
                 beyond = Arc::clone(&self.beyond).acquire_owned() => {
@@ -118,9 +114,13 @@ impl Door {
                 }
                 () = stopping.cancelled() => break,
             };
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = stopping.cancelled() => break,
+            let accepted = if let Some((stream, address)) = silent.next() {
+                TcpStream::from_std(stream).map(|stream| (stream, address))
+            } else {
+                tokio::select! {
+                    accepted = listener.accept() => accepted,
+                    () = stopping.cancelled() => break,
+                }
             };
             match accepted {
                 Ok((stream, address)) => {
