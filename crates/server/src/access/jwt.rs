@@ -6,6 +6,7 @@
 //! list. What a token wants to be understood and is not (`crit`) makes it invalid, and so does a
 //! claim of the wrong type: one that is not looked at would let in more than was meant.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -126,7 +127,19 @@ pub(super) fn find<'a>(
     // Scopes of other services in the same token mean nothing here.
     let scopes = claims.scope.iter().chain(claims.scopes.iter());
     let scopes = scopes.flat_map(str::split_whitespace).filter_map(Scope::parse).collect();
-    Ok(Caller { name: claims.sub.unwrap_or_else(|| "jwt".to_owned()), scopes })
+    Ok(Caller { name: name_of(&claims, token), scopes })
+}
+
+/// Names who a token speaks for: nobody of another issuer, nor of the file of tokens; without a
+/// subject, whoever has that token.
+fn name_of(claims: &Claims, token: &str) -> String {
+    let issuer = claims.iss.as_deref().unwrap_or_default();
+    if let Some(subject) = &claims.sub {
+        return format!("jwt {issuer:?} {subject:?}");
+    }
+    let mut hasher = DefaultHasher::new();
+    token.hash(&mut hasher);
+    format!("jwt {issuer:?} {:016x}", hasher.finish())
 }
 
 impl Claims {
@@ -208,11 +221,14 @@ mod tests {
         ] {
             let claims = json!({ "sub": "me", "exp": LATER, "scope": scope, "scopes": scopes });
             let caller = of_claims(&claims).unwrap();
-            assert_eq!(caller.name, "me");
+            assert_eq!(caller.name, "jwt \"\" \"me\"");
             assert!(caller.may(Action::Read, "a/b") && caller.may(Action::Append, "x"), "{claims}");
             assert!(!caller.may(Action::Read, "x"));
         }
-        assert_eq!(of_claims(&json!({ "exp": LATER })).unwrap().name, "jwt");
+        let name = |claims| of_claims(&claims).unwrap().name;
+        let (one, other) = (json!({ "exp": LATER }), json!({ "exp": LATER, "jti": "2" }));
+        assert_eq!(name(one.clone()), name(one.clone()));
+        assert_ne!(name(one), name(other), "nobody counts for somebody else");
     }
 
     #[test]

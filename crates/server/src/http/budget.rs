@@ -12,6 +12,8 @@ const FREE_REQUESTS: u32 = 4;
 const REQUEST_BYTES: u64 = 4 << 10;
 /// Heads up to this size are not counted, bytes.
 const FREE_HEAD_BYTES: u64 = 8 << 10;
+/// What takes up to this much takes little, bytes.
+const LITTLE_BYTES: u64 = 64 << 10;
 /// What a header takes beside its text, bytes, about.
 const HEADER_BYTES: usize = 128;
 /// How much more than its length text takes as it is decoded, about: 1.6 where it was measured.
@@ -75,15 +77,25 @@ impl Budget {
 }
 
 impl<B: Deref<Target = Budget>> Lease<B> {
-    /// Takes more; false when there is not so much left.
+    /// Takes more; takes nothing, and is false, when there is not so much left. Those that take
+    /// much leave an eighth to those that take little: a few slow ones keep no others out.
     pub fn grow_to(&mut self, bytes: u64) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
             return true;
         }
-        let before = self.budget.used.fetch_add(more, Ordering::Relaxed);
-        self.bytes += more;
-        before + more <= self.budget.most
+        let budget = &*self.budget;
+        let grown = |used: u64| {
+            let is_alone = used == self.bytes;
+            let kept = if bytes > LITTLE_BYTES && !is_alone { budget.most / 8 } else { 0 };
+            used.checked_add(more).filter(|used| *used <= budget.most - kept)
+        };
+        let is_there =
+            budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_ok();
+        if is_there {
+            self.bytes = bytes;
+        }
+        is_there
     }
 }
 
@@ -119,6 +131,19 @@ mod tests {
         drop(two);
         assert!(one.grow_to(100));
         drop(one);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn what_takes_much_leaves_room_to_what_takes_little_and_alone_has_all() {
+        let budget = Budget::new(1 << 20);
+        let mut large = [budget.lease(), budget.lease()];
+        assert!(large[0].grow_to(600 << 10));
+        assert!(!large[1].grow_to(300 << 10) && large[1].grow_to(200 << 10));
+        let mut little = budget.lease();
+        assert!(little.grow_to(64 << 10));
+        drop((large, little));
+        assert!(budget.lease().grow_to(1 << 20));
         assert_eq!(budget.used(), 0);
     }
 

@@ -9,14 +9,15 @@ use http::{Method, Response, StatusCode, header};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
+use super::body::{self, Collected};
 use super::failure::Failure;
 use super::reply::Reply;
-use super::{Answer, Asked, body, cold, names, route};
+use super::{Answer, Asked, cold, names, route};
 use crate::access::bearer;
 use crate::access::scope::Action;
 
-/// Bytes of what a worker says, at most: names of a thousand streams and where it is in them.
-const MOST_OF_A_REPORT: u64 = 1 << 20;
+/// Bytes of a body here, at most: names of a thousand streams, and where a worker is in them.
+const MOST_OF_A_BODY: u64 = 1 << 20;
 /// Names in one answer at most, and where nothing is said.
 const MOST_NAMES: usize = 1000;
 
@@ -48,7 +49,7 @@ impl Asked<'_> {
             ["subscriptions", id, "streams"] => {
                 self.only(&Method::POST)?;
                 self.may(Action::Admin, id)?;
-                let body = body::collect(self.app, &self.parts.headers, body).await?;
+                let body = self.collect(body).await?;
                 self.app.subscriptions.add_streams(id, &body.bytes).await?;
                 Ok(nothing())
             }
@@ -71,7 +72,7 @@ impl Asked<'_> {
         match self.parts.method {
             Method::PUT => {
                 self.may(Action::Admin, id)?;
-                let body = body::collect(self.app, &self.parts.headers, body).await?;
+                let body = self.collect(body).await?;
                 let (value, is_new) = cold::put(self.app, id, &body.bytes, &self.root()).await?;
                 let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
                 Ok(json_answer(status, &value))
@@ -105,8 +106,7 @@ impl Asked<'_> {
         } else {
             subscriptions.may_report(id, token)?;
         }
-        let body =
-            body::collect_up_to(self.app, &self.parts.headers, (body, MOST_OF_A_REPORT)).await?;
+        let body = self.collect(body).await?;
         match what {
             "claim" => {
                 let claimed = subscriptions.claim(id, &body.bytes).await?;
@@ -131,11 +131,16 @@ impl Asked<'_> {
         response
     }
 
+    /// Collects a body, none of which here needs to be long.
+    async fn collect(&self, body: Incoming) -> Result<Collected<'_>, Failure> {
+        body::collect_up_to(self.app, &self.parts.headers, (body, MOST_OF_A_BODY)).await
+    }
+
     /// Makes another key to sign with.
     async fn rotate(&self, body: Incoming) -> Answer {
         let path = format!("{}/keys", route::CONTROL);
         self.who.may(Action::Admin, &path)?;
-        let body = body::collect(self.app, &self.parts.headers, body).await?;
+        let body = self.collect(body).await?;
         // A client that goes away does not end it half-way.
         let (subscriptions, body) = (Arc::clone(&self.app.subscriptions), body.bytes.clone());
         let rotating = tokio::spawn(async move { subscriptions.rotate_keys(&body).await });

@@ -22,6 +22,7 @@ pub(crate) mod watch;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -109,9 +110,7 @@ impl Door {
         let mut silent = silent.into_iter();
         loop {
             let beyond = tokio::select! {
-                beyond = Arc::clone(&self.beyond).acquire_owned() => {
-                    beyond.expect("the semaphore is never closed")
-                }
+                beyond = self.room_beyond() => beyond,
                 () = stopping.cancelled() => break,
             };
             let accepted = if let Some((stream, address)) = silent.next() {
@@ -144,6 +143,17 @@ impl Door {
             tracing::warn!("connections that did not end in time are cut");
         }
         Ok(())
+    }
+
+    /// Waits until there may be another connection, beyond the limit if need be.
+    async fn room_beyond(&self) -> OwnedSemaphorePermit {
+        let mut room = pin!(Arc::clone(&self.beyond).acquire_owned());
+        loop {
+            tokio::select! {
+                room = room.as_mut() => return room.expect("the semaphore is never closed"),
+                () = tokio::time::sleep(reserve::TIME_TO_ASK) => self.reserve.make_way(),
+            }
+        }
     }
 
     /// Takes a connection in, unless its address has too many; gives what serves it to its end.
@@ -212,7 +222,8 @@ impl Door {
                 let handshake = tokio::time::timeout(self.patience.head, acceptor.accept(stream));
                 let mut handshake = Box::pin(handshake);
                 let shaken = std::future::poll_fn(|context| {
-                    if connection.watch.order(context.waker()) == Order::Close {
+                    // Nothing has been asked yet that could be answered.
+                    if connection.watch.order(context.waker()) != Order::GoOn {
                         return Poll::Ready(Err(Broken::Handshake));
                     }
                     handshake.as_mut().poll(context).map_err(|_| Broken::Handshake)

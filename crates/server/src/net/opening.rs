@@ -3,14 +3,18 @@
 //! Who has not asked yet when the log is open is served as if nothing had been.
 
 use std::convert::Infallible;
-use std::future::ready;
+use std::future::poll_fn;
 use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, header};
+use http_body::Body as _;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -36,6 +40,9 @@ const CONNECTIONS: usize = 64;
 const GRACE: Duration = Duration::from_secs(1);
 /// The part of it in which they may go on to ask.
 const MOMENT: Duration = Duration::from_millis(300);
+
+/// Most bytes of a body that are read and dropped.
+const MOST_DROPPED: u64 = 64 << 20;
 
 /// A connection that has said nothing.
 pub(crate) type Silent = (std::net::TcpStream, SocketAddr);
@@ -165,8 +172,15 @@ impl Manner {
 
     async fn converse(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
         let manner = Arc::clone(&self);
-        let service = service_fn(move |request: Request<_>| {
-            ready(Ok::<_, Infallible>(manner.answer(&request.into_parts().0)))
+        let service = service_fn(move |request: Request<Incoming>| {
+            let manner = Arc::clone(&manner);
+            async move {
+                let (parts, body) = request.into_parts();
+                if !parts.headers.contains_key(header::EXPECT) {
+                    drop_all(body).await;
+                }
+                Ok::<_, Infallible>(manner.answer(&parts))
+            }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).keep_alive(false);
@@ -204,6 +218,18 @@ impl Manner {
     }
 }
 
+/// Reads a body and drops it: whoever is still sending would find a reset instead of the answer.
+async fn drop_all(mut body: Incoming) {
+    let mut left = MOST_DROPPED;
+    while let Some(Ok(frame)) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        let len = frame.data_ref().map_or(0, Bytes::len);
+        left = left.saturating_sub(u64::try_from(len).unwrap_or(u64::MAX));
+        if left == 0 {
+            return;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,6 +262,20 @@ mod tests {
         for part in ["http/1.1 503 ", "retry-after: 1", "\"opening\"", "nosniff"] {
             assert!(read.contains(part), "{part} in {read}");
         }
+        drop(opening);
+    }
+
+    #[test]
+    fn who_sends_a_long_body_meanwhile_reads_the_answer() {
+        let (listener, address) = listener();
+        let opening = Opening::begin(&Settings::default(), &listener, None).unwrap();
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        let head = "POST /v1/stream/a HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n";
+        client.write_all(head.as_bytes()).unwrap();
+        client.write_all(&vec![b'x'; 4_000_000]).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
         drop(opening);
     }
 

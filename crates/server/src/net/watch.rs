@@ -3,7 +3,7 @@
 //! The stream and the requests of a connection write it; whoever goes the rounds reads it now and
 //! then, and leaves an order for the connection's task. Nothing here arms a timer.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
@@ -88,7 +88,11 @@ impl Watch {
 
     /// Gives the order of whoever goes the rounds; the task asks each time it is woken.
     pub fn order(&self, task: &Waker) -> Order {
-        self.task.get_or_init(|| task.clone());
+        if self.task.get().is_none() {
+            self.task.get_or_init(|| task.clone());
+            // Of this task and whoever gives an order meanwhile one sees the other.
+            fence(Ordering::SeqCst);
+        }
         match self.order.load(Ordering::Acquire) {
             0 => Order::GoOn,
             1 => Order::End,
@@ -100,10 +104,16 @@ impl Watch {
     /// Gives an order, and wakes the task if it is another one; false where it is not.
     pub fn give(&self, order: Order) -> bool {
         let is_new = self.order.fetch_max(order as u8, Ordering::AcqRel) < order as u8;
+        fence(Ordering::SeqCst);
         if is_new && let Some(task) = self.task.get() {
             task.wake_by_ref();
         }
         is_new
+    }
+
+    /// Whether the connection is as old as that.
+    pub fn is_older_than(&self, age: Duration) -> bool {
+        self.born.elapsed() >= age
     }
 
     /// Notes a request; it lasts until what is returned is dropped.

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, PATIENCE, start, stream};
+use crate::support::{Client, PATIENCE, Running, request, start, stream};
 
 const TEXT: (&str, &str) = ("Content-Type", "text/plain");
 
@@ -196,14 +196,10 @@ fn connections_are_bounded_and_those_of_one_address_too() {
     }
 }
 
-/// I11: beyond the limit, operators are heard and others are told; who says nothing keeps nobody
-/// out.
-#[test]
-fn a_server_with_as_many_connections_as_there_may_be_says_so_and_answers_its_operators() {
-    let server = start(&[("max-connections", "5")]);
-    server.make("a");
+/// Takes all connections that there may be.
+fn fill(server: &Running, connections: usize) -> Vec<Client> {
     let mut full: Vec<Client> = Vec::new();
-    while full.len() < 5 {
+    while full.len() < connections {
         let mut client = server.client();
         client.send("GET /healthz HTTP/1.1\r\nHost: t\r\n\r\n");
         // One that came while another ended, has to go.
@@ -211,6 +207,33 @@ fn a_server_with_as_many_connections_as_there_may_be_says_so_and_answers_its_ope
             full.push(client);
         }
     }
+    full
+}
+
+/// A crowd that comes back to a full server is just when it is asked whether it lives.
+#[test]
+fn each_of_a_crowd_at_a_full_server_gets_an_answer_and_so_do_operators_among_them() {
+    let server = start(&[("max-connections", "5")]);
+    let full = fill(&server, 5);
+    let mut crowd: Vec<Client> = (0..150).map(|_| server.client()).collect();
+    let path = |number: usize| if number.is_multiple_of(10) { "/healthz" } else { "/v1/stream/a" };
+    for (number, client) in crowd.iter_mut().enumerate() {
+        client.send(request("GET", path(number), &[], ""));
+    }
+    for (number, mut client) in crowd.into_iter().enumerate() {
+        let expected = if path(number) == "/healthz" { 200 } else { 503 };
+        assert_eq!(client.answer("GET").status, expected, "{number}");
+    }
+    drop(full);
+}
+
+/// I11: beyond the limit, operators are heard and others are told; who says nothing keeps nobody
+/// out.
+#[test]
+fn a_server_with_as_many_connections_as_there_may_be_says_so_and_answers_its_operators() {
+    let server = start(&[("max-connections", "5")]);
+    server.make("a");
+    let mut full = fill(&server, 5);
     let silent: Vec<Client> = (0..200).map(|_| server.client()).collect();
     for path in ["/healthz", "/readyz", "/metrics"] {
         let mut client = server.client();

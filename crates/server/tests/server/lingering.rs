@@ -126,10 +126,13 @@ fn a_client_that_neither_sends_nor_ends_is_left_alone_after_a_while() {
 
 #[test]
 fn a_server_that_stops_waits_for_nobody_who_says_nothing() {
-    let server = server();
+    // It would wait for an hour.
+    let server = start(&[("shutdown-timeout", "1h")]);
     let silent: Vec<Client> = (0..3).map(|_| server.client()).collect();
     let busy = TcpStream::connect(server.address).unwrap();
     (&busy).write_all(request("GET", "/healthz", &[], "").as_bytes()).unwrap();
+    // Who asks behind them is accepted behind them.
+    assert_eq!(server.ask("GET", "/healthz", &[], "").status, 200);
     drop(server.stop());
     drop((silent, busy));
 }

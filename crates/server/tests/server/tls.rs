@@ -43,12 +43,29 @@ fn roots(folder: &Path) -> RootCertStore {
 
 /// A server with a certificate of its own, and who trusts it.
 pub fn start_with_certificate() -> (Running, RootCertStore) {
+    start_with(&[])
+}
+
+fn start_with(changes: &[(&str, &str)]) -> (Running, RootCertStore) {
     let folder = tempfile::tempdir().unwrap();
     write_certificate(folder.path());
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (cert, key) = (file("cert.pem"), file("key.pem"));
     let roots = roots(folder.path());
-    (start_in(folder, &[("tls-cert", &cert), ("tls-key", &key)]), roots)
+    let own = [("tls-cert", &*cert), ("tls-key", &*key)];
+    (start_in(folder, &[&own, changes].concat()), roots)
+}
+
+/// It would wait for an hour.
+#[tokio::test]
+async fn a_server_that_stops_waits_for_no_handshake_that_does_not_begin() {
+    let (server, roots) = start_with(&[("shutdown-timeout", "1h"), ("head-timeout", "1h")]);
+    let connect_only = |_| std::net::TcpStream::connect(server.address).unwrap();
+    let silent: Vec<_> = (0..3).map(connect_only).collect();
+    // They were accepted before this one, which has shaken hands.
+    let last = connect(server.address, roots, "http/1.1").await.unwrap();
+    tokio::task::spawn_blocking(|| drop(server.stop())).await.unwrap();
+    drop((silent, last));
 }
 
 #[tokio::test]

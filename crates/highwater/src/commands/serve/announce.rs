@@ -30,7 +30,9 @@ fn value(key: &Key, settings: &Settings) -> String {
     let text = key.get(settings);
     match key.kind {
         ValueKind::Path if !text.is_empty() => {
-            std::path::absolute(&text).map_or(text, |whole| whole.to_string_lossy().into_owned())
+            let whole = std::path::absolute(&text).ok();
+            // Text says nothing of folders whose names are none.
+            whole.and_then(|whole| whole.into_os_string().into_string().ok()).unwrap_or(text)
         }
         _ => text,
     }

@@ -44,12 +44,20 @@ impl Source {
     }
 
     /// Gives a path as it is from the working directory; text that is none stays as it is.
-    fn resolved(&self, key: &Key, text: String) -> String {
+    fn resolved(&self, key: &Key, text: String) -> Result<String, SettingsError> {
         match &self.folder {
             Some(folder) if key.kind == ValueKind::Path && !text.is_empty() => {
-                folder.join(text).to_string_lossy().into_owned()
+                let whole = folder.join(text).into_os_string().into_string();
+                whole.map_err(|whole| {
+                    SettingsError::Refused(format!(
+                        "{}: {}: the folder's name is no UTF-8, so no path can be relative to it; \
+                         write the whole path",
+                        self.place,
+                        whole.display()
+                    ))
+                })
             }
-            _ => text,
+            _ => Ok(text),
         }
     }
 }
@@ -62,7 +70,7 @@ impl Merged {
         text: String,
         place: &str,
     ) -> Result<(), SettingsError> {
-        let text = source.resolved(key, text);
+        let text = source.resolved(key, text)?;
         if let Some(other) = source.taken.insert(key.name, name.to_owned()) {
             let place = &source.place;
             return Err(SettingsError::Refused(format!(
@@ -140,7 +148,7 @@ pub fn merge(
     Ok(merged)
 }
 
-/// Takes the settings of a file; relative paths in it are relative to where the server is started.
+/// Takes the settings of a file; relative paths in it are relative to it.
 fn file(merged: &mut Merged, path: &Path) -> Result<()> {
     let place = path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {place}"))?;

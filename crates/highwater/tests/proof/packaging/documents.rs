@@ -9,7 +9,7 @@ use crate::program::{highwater, temporary};
 const DOCUMENTS: [&str; 3] = ["README.md", "docs/operating.md", "docs/durability.md"];
 const MANUAL: &str = "docs/operating.md";
 /// Names in the manual that are made like settings: one that a feature brings.
-const OTHER_NAMES: [&str; 1] = ["otlp-endpoint"];
+const OTHER_NAMES: [&str; 3] = ["otlp-endpoint", "body-time", "connections-per-address"];
 /// Flags in the manual that are other programs'.
 const OTHER_FLAGS: [&str; 3] = ["--restart", "--rm", "--stop-timeout"];
 
