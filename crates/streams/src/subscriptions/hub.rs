@@ -19,7 +19,7 @@ use super::keys::{Entropy, Keys};
 use super::machine::Turn;
 use super::notes::Notes;
 use super::refusal::Refusal;
-use super::state::{Phase, Sizes, Subscription};
+use super::state::{Flight, Phase, Sizes, Subscription};
 use super::url_policy::UrlPolicy;
 use crate::error::{Outcome, Problem};
 use crate::path::StreamPath;
@@ -273,7 +273,7 @@ impl Subscriptions {
             Phase::Delivering { .. } => true,
             _ => false,
         };
-        let wakes_now = wakes && !subscription.in_flight;
+        let wakes_now = wakes && subscription.flight == Flight::Grounded;
         let due_ms = if wakes_now { Some(0) } else { subscription.due_ms() };
         let mut inner = self.lock();
         if subscription.is_to_be_searched() {

@@ -7,7 +7,7 @@ use highwater_log::ids::Offset;
 
 use super::config::{Delivery, bad};
 use super::refusal::Refusal;
-use super::state::{Event, Link, Phase, Room, Subscription};
+use super::state::{Event, Flight, Link, Phase, Room, Subscription};
 use crate::error::Problem;
 
 /// First delay before something is tried again, milliseconds.
@@ -96,17 +96,22 @@ impl Subscription {
             Phase::Delivering { until_ms, .. } | Phase::Leased { until_ms, .. } => Some(*until_ms),
             // What it is about is to be known.
             _ if self.looks_for_more() => None,
-            Phase::Retrying { next_ms, .. } => Some(*next_ms).filter(|_| !self.in_flight),
-            Phase::Waiting { announce_ms, .. } => announce_ms.filter(|_| !self.in_flight),
+            Phase::Retrying { next_ms, .. } => Some(*next_ms).filter(|_| !self.is_in_flight()),
+            Phase::Waiting { announce_ms, .. } => announce_ms.filter(|_| !self.is_in_flight()),
         }
     }
 
     /// Lets time pass: ends leases, begins wakes that are announced.
     pub fn tick(&mut self, turn: &mut Turn) {
         match &self.phase {
-            Phase::Delivering { until_ms, .. } | Phase::Leased { until_ms, .. }
-                if *until_ms <= turn.now_ms =>
-            {
+            // Nobody has answered in time: an attempt that failed. Who was called by it is fenced,
+            // so the next one is another wake.
+            Phase::Delivering { attempt, until_ms, .. } if *until_ms <= turn.now_ms => {
+                let (attempt, wake_id) = (*attempt, turn.wake_id.clone());
+                self.generation += 1;
+                self.retry(wake_id, attempt, turn);
+            }
+            Phase::Leased { until_ms, .. } if *until_ms <= turn.now_ms => {
                 self.enter(Phase::Idle, turn);
             }
             Phase::Retrying { next_ms, .. }
@@ -121,7 +126,7 @@ impl Subscription {
 
     /// Takes what is to be done now, once.
     pub fn take_task(&mut self, turn: &Turn) -> Option<Task> {
-        if self.in_flight {
+        if self.is_in_flight() {
             return None;
         }
         let task = match &self.phase {
@@ -142,14 +147,14 @@ impl Subscription {
             }
             _ => return None,
         };
-        self.in_flight = true;
+        self.flight = Flight::Taken;
         Some(task)
     }
 
     /// Begins to send the webhook, now that there is a place for it: its lease counts from here.
     /// Gives the failed attempts before, or nothing where there is nothing to send any more.
     pub fn begin(&mut self, turn: &mut Turn) -> Option<u32> {
-        let is_taken = std::mem::take(&mut self.in_flight);
+        let is_sent = std::mem::replace(&mut self.flight, Flight::Grounded) == Flight::Sent;
         let (wake_id, attempt) = match &self.phase {
             Phase::Idle if self.is_called() && !self.pending.is_empty() => {
                 self.generation += 1;
@@ -160,15 +165,17 @@ impl Subscription {
             {
                 (wake_id.clone(), *attempt)
             }
-            Phase::Delivering { wake_id, attempt, .. } if !is_taken => (wake_id.clone(), *attempt),
+            Phase::Delivering { wake_id, attempt, .. } if !is_sent => (wake_id.clone(), *attempt),
             _ => {
-                self.in_flight = is_taken && matches!(self.phase, Phase::Delivering { .. });
+                if is_sent {
+                    self.flight = Flight::Sent;
+                }
                 return None;
             }
         };
         let until_ms = self.lease_end(turn);
         self.enter(Phase::Delivering { wake_id, attempt, until_ms }, turn);
-        self.in_flight = true;
+        self.flight = Flight::Sent;
         Some(attempt)
     }
 
@@ -211,9 +218,7 @@ impl Subscription {
                 self.enter(next, turn);
             }
             Delivered::Done | Delivered::Failed => {
-                let next_ms = turn.now_ms + delay_ms(attempt, turn.random);
-                let attempt = attempt.saturating_add(1);
-                self.enter(Phase::Retrying { wake_id, attempt, next_ms }, turn);
+                self.retry(wake_id, attempt, turn);
             }
         }
         if outcome == Delivered::Done { room } else { Ok(()) }
@@ -277,9 +282,9 @@ impl Subscription {
                 Phase::Leased { wake_id, holder: None, until_ms }
             }
         };
-        let in_flight = self.in_flight;
+        let flight = self.flight;
         self.enter(next, turn);
-        self.in_flight = in_flight;
+        self.flight = flight;
         Ok(false)
     }
 
@@ -383,6 +388,17 @@ impl Subscription {
     /// Whether it is told by a webhook.
     fn is_called(&self) -> bool {
         matches!(self.config.delivery, Delivery::Webhook { .. })
+    }
+
+    /// Notes that an attempt has failed, which so many others did before.
+    fn retry(&mut self, wake_id: String, attempt: u32, turn: &mut Turn) {
+        let next_ms = turn.now_ms + delay_ms(attempt, turn.random);
+        let attempt = attempt.saturating_add(1);
+        self.enter(Phase::Retrying { wake_id, attempt, next_ms }, turn);
+    }
+
+    fn is_in_flight(&self) -> bool {
+        self.flight != Flight::Grounded
     }
 
     fn lease_end(&self, turn: &Turn) -> u64 {

@@ -93,6 +93,29 @@ fn a_webhook_that_fails_is_sent_again_later_and_later_as_the_same_wake() {
     }
 }
 
+/// Point 52: however short the lease is, and however late the outcome is told.
+#[test]
+fn a_receiver_that_lets_its_lease_end_has_failed_and_is_called_later_and_later_as_another_wake() {
+    let mut subscription = webhook();
+    subscription.observe("events/a", seen(1, 5), Room::Free);
+    tick(&mut subscription, 0);
+    let mut now_ms = 0;
+    for (attempt, delay_ms) in [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000].iter().enumerate() {
+        let attempt = u32::try_from(attempt).unwrap();
+        let (sent, wake) = (sent(&subscription, attempt), subscription.wake().unwrap());
+        now_ms += 1000;
+        assert_eq!(tick(&mut subscription, now_ms), None, "its lease is over");
+        assert!(matches!(subscription.phase, Phase::Retrying { .. }), "it has failed");
+        assert_eq!(subscription.due_ms(), Some(now_ms + delay_ms));
+        subscription.delivered(&sent, Delivered::Failed, &mut at(now_ms)).unwrap();
+        let late = subscription.ack(&wake, &acks(5), Progress::Done, &mut at(now_ms));
+        assert_eq!((late, subscription.generation), (Err(Refusal::Fenced), u64::from(attempt) + 2));
+        now_ms += delay_ms;
+        let next = Task::Deliver { attempt: attempt + 1 };
+        assert_eq!(tick(&mut subscription, now_ms), Some(next));
+    }
+}
+
 /// Point 52.
 #[test]
 fn who_calls_back_in_time_is_heard_even_when_the_answer_was_lost() {
@@ -273,6 +296,8 @@ enum Step {
     Ack(u64, bool),
     Release,
     Restart,
+    /// What was changed could not be written.
+    Reread,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -287,6 +312,7 @@ fn step() -> impl Strategy<Value = Step> {
         (0..20_u64, any::<bool>()).prop_map(|(tail, done)| Step::Ack(tail, done)),
         Just(Step::Release),
         Just(Step::Restart),
+        Just(Step::Reread),
     ]
 }
 
@@ -335,6 +361,10 @@ proptest! {
                     drop(subscription.ack(&wake, &acks(to), progress, &mut turn));
                 }
                 Step::Release => drop(subscription.release(&wake, &mut turn)),
+                Step::Reread => {
+                    subscription = Subscription::replay(&journal).unwrap();
+                    subscription.observe("events/a", seen(1, tail), Room::Free);
+                }
                 Step::Restart => {
                     subscription = Subscription::replay(&journal).unwrap();
                     subscription.observe("events/a", seen(1, tail), Room::Free);
@@ -361,17 +391,29 @@ proptest! {
             }
             let mut again = Subscription::replay(&journal).unwrap();
             again.observe("events/a", seen(1, tail), Room::Free);
-            again.in_flight = subscription.in_flight;
+            again.flight = subscription.flight;
             if tail > 0 {
                 prop_assert_eq!(&again, &subscription);
             }
         }
-        let mut later = Turn { wake_id: "last".to_owned(), ..at(now_ms + 10_000_000) };
-        subscription.in_flight = false;
+        subscription.flight = Flight::Grounded;
+        let mut reread = subscription.clone();
+        reread.tick(&mut Turn { wake_id: "again".to_owned(), ..at(now_ms) });
+        // A lease ends, and then a pause.
+        subscription.tick(&mut Turn { wake_id: "end".to_owned(), ..at(now_ms + 10_000_000) });
+        let mut later = Turn { wake_id: "last".to_owned(), ..at(now_ms + 20_000_000) };
         subscription.tick(&mut later);
         let is_woken = subscription.take_task(&later).is_some()
             || matches!(subscription.phase, Phase::Waiting { announce_ms: None, .. });
         prop_assert_eq!(is_woken, Offset(tail) > acked, "{:?}", subscription);
+        if is_woken && !is_pull {
+            prop_assert!(subscription.begin(&mut later).is_some(), "{:?}", subscription);
+        }
+        // What is on its way and could not be noted is sent again.
+        let mut turn = Turn { wake_id: "again".to_owned(), ..at(now_ms) };
+        if let Some(Task::Deliver { attempt }) = reread.take_task(&turn) {
+            prop_assert_eq!(reread.begin(&mut turn), Some(attempt), "{:?}", reread);
+        }
     }
 
     /// Point 52.

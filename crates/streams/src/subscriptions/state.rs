@@ -38,7 +38,18 @@ pub struct Subscription {
     /// Memory that its links take.
     pub sizes: Sizes,
     /// Whether somebody is delivering or announcing. Not kept: nobody is after a restart.
-    pub in_flight: bool,
+    pub flight: Flight,
+}
+
+/// How far somebody is with telling a wake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flight {
+    /// Nobody is.
+    Grounded,
+    /// Somebody has taken it as a task.
+    Taken,
+    /// Its webhook is being sent.
+    Sent,
 }
 
 /// A stream that a subscription follows.
@@ -234,7 +245,7 @@ impl Subscription {
             has_more: false,
             is_searched: false,
             sizes: Sizes::default(),
-            in_flight: false,
+            flight: Flight::Grounded,
         };
         let mut begun: Option<Vec<&Event>> = None;
         for event in rest {
@@ -296,7 +307,7 @@ impl Subscription {
             Event::Wake { generation, phase } => {
                 self.generation = *generation;
                 self.phase = phase.clone();
-                self.in_flight = false;
+                self.flight = Flight::Grounded;
             }
         }
     }

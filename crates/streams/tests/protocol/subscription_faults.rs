@@ -23,14 +23,24 @@ impl Subs {
 
 /// A subscription whose webhook was answered when the log had no room to note it.
 fn unwritten(seed: u64, answer: Delivered) -> Subs {
+    unwritten_of(seed, answer, &hook())
+}
+
+fn unwritten_of(seed: u64, answer: Delivered, hook: &Value) -> Subs {
     let subs = Subs::new(seed);
-    subs.put("s", &hook()).unwrap();
+    subs.put("s", hook).unwrap();
     subs.put_stream("events/a", "[1]");
     let webhook = subs.turn().pop().unwrap();
     subs.fill();
     let failed = first_poll(subs.subs.delivered(&webhook, answer));
     assert_eq!(refusal(failed.expect("there is no room")), "BUSY");
     subs
+}
+
+fn with_long_lease() -> Value {
+    let mut hook = hook();
+    hook["lease_ttl_ms"] = 30_000.into();
+    hook
 }
 
 /// Nothing is tried again without a pause, neither here nor at a webhook's receiver.
@@ -48,6 +58,8 @@ fn while_the_log_takes_nothing_webhooks_are_not_sent_again_without_a_pause() {
     assert_eq!(attempts, 1, "it is tried again at once");
     // With room it goes on, after a pause.
     subs.store.advance(5);
+    assert!(subs.turn().is_empty(), "it has failed");
+    subs.store.advance(5);
     let again: Value = serde_json::from_slice(&subs.turn().pop().unwrap().body).unwrap();
     assert_eq!(again["generation"], 2);
 }
@@ -55,13 +67,31 @@ fn while_the_log_takes_nothing_webhooks_are_not_sent_again_without_a_pause() {
 /// What comes to a stream meanwhile does not end the pause, and is not forgotten.
 #[test]
 fn an_append_does_not_wake_a_subscription_that_rests_and_is_seen_after_that() {
-    let subs = unwritten(318, Delivered::Done);
+    let subs = unwritten_of(318, Delivered::Done, &with_long_lease());
     while subs.store.log.step() {}
     subs.put_stream("events/b", "[2]");
     assert!(subs.turn().is_empty(), "it is sent again at once");
     subs.store.advance(1);
     let again: Value = serde_json::from_slice(&subs.turn().pop().unwrap().body).unwrap();
     assert_eq!(again["streams"].as_array().unwrap().len(), 2, "{again}");
+}
+
+/// Point 52: nobody waits for the end of its lease.
+#[test]
+fn a_webhook_whose_outcome_could_not_be_noted_is_sent_again_after_a_pause_as_the_same_wake() {
+    for answer in [Delivered::Done, Delivered::Accepted, Delivered::Failed] {
+        let subs = unwritten_of(338, answer, &with_long_lease());
+        while subs.store.log.step() {}
+        assert!(subs.turn().is_empty(), "it is sent again at once");
+        subs.store.advance(1);
+        let again = subs.turn().pop().expect("it is sent again");
+        let body: Value = serde_json::from_slice(&again.body).unwrap();
+        assert_eq!(body["generation"], 1);
+        assert!(subs.turn().is_empty(), "it is under way");
+        subs.run(subs.subs.delivered(&again, Delivered::Done)).unwrap();
+        subs.store.advance(60);
+        assert!(subs.turn().is_empty(), "it is done");
+    }
 }
 
 /// A full table stops no subscription that is there.

@@ -438,6 +438,7 @@ fn a_compromised_key_is_withdrawn_at_once_with_the_tokens_of_its_time() {
     let old = kids(&subs);
     let (told, is_new) = subs.run(subs.subs.rotate_keys(br#"{"compromised":true}"#)).unwrap();
     assert!(is_new && !old.contains(&told["kid"]));
+    subs.run(subs.subs.delivered(&webhook, Delivered::Failed)).unwrap();
     let mut subs = subs;
     for _ in 0..2 {
         assert_eq!(kids(&subs), [told["kid"].clone()]);
