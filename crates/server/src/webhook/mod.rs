@@ -1,8 +1,9 @@
 //! Drives subscriptions: does what is due, and sends webhooks.
 //!
-//! `queue` says whose turn it is, `sender` sends one. What is to be sent and what an answer means
-//! is decided by `highwater-streams`, and is durable before it is sent.
+//! `queue` says whose turn it is, `names` looks up hosts, `sender` sends one. What is to be sent
+//! and what an answer means is decided by `highwater-streams`, and is durable before it is sent.
 
+mod names;
 mod queue;
 mod sender;
 
@@ -95,6 +96,11 @@ async fn due(app: &App) {
 
 /// Sends a webhook, and reports what became of it.
 async fn deliver(app: &App, sender: &Sender, due: &Due) {
+    // Its lease begins when there is a place for that, too: it is not over before it is tried.
+    let lookup = tokio::select! {
+        lookup = sender.look_up(&due.url) => lookup,
+        () = app.stopping.cancelled() => return,
+    };
     let webhook = match app.subscriptions.begin(due).await {
         Ok(Some(webhook)) => webhook,
         // There is nothing to send any more.
@@ -105,7 +111,8 @@ async fn deliver(app: &App, sender: &Sender, due: &Due) {
             return;
         }
     };
-    let sent = tokio::time::timeout(webhook.lease, sender.send(&webhook));
+    let sent = async { sender.send(&webhook, lookup?).await };
+    let sent = tokio::time::timeout(webhook.lease, sent);
     let outcome = tokio::select! {
         sent = sent => sent.unwrap_or_else(|_| Err("its lease has ended".to_owned())),
         () = app.stopping.cancelled() => return,

@@ -2,7 +2,8 @@
 //!
 //! Hosts take turns, each has some of the places at most, and those that were not answered before
 //! have half of all together: so whatever a receiver does, others are sent theirs. What waits here
-//! has no lease yet, and takes as much memory as its name and URL.
+//! has no lease yet, and takes as much memory as its name and URL; a subscription waits once, also
+//! one that was deleted and made again meanwhile.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -25,6 +26,8 @@ pub(super) struct Queue {
     first: Line,
     /// Others.
     again: Line,
+    /// Where each subscription that waits does, by id.
+    waiting: HashMap<String, (Attempt, String)>,
     /// Places in use, by host.
     sent: HashMap<String, usize>,
     /// Places in use.
@@ -58,14 +61,20 @@ struct Line {
 impl Queue {
     /// Begins with nobody waiting.
     pub fn new(places: Places) -> Self {
-        let (first, again, sent) = (Line::default(), Line::default(), HashMap::new());
-        Self { places, first, again, sent, all: 0, retried: 0, last: Attempt::Again }
+        let (first, again) = (Line::default(), Line::default());
+        let (waiting, sent, last) = (HashMap::new(), HashMap::new(), Attempt::Again);
+        Self { places, first, again, waiting, sent, all: 0, retried: 0, last }
     }
 
-    /// Lets one wait.
+    /// Lets one wait, in the place of what its subscription waited for before.
     pub fn push(&mut self, due: Due) {
-        let line = if due.attempt == 0 { &mut self.first } else { &mut self.again };
-        line.push(host_of(&due.url), due);
+        let attempt = if due.attempt == 0 { Attempt::First } else { Attempt::Again };
+        let host = host_of(&due.url);
+        let before = self.waiting.insert(due.id.clone(), (attempt, host.clone()));
+        if let Some((attempt, host)) = before {
+            self.line(attempt).remove(&host, &due.id);
+        }
+        self.line(attempt).push(host, due);
     }
 
     /// Takes the next one, where there is a place.
@@ -88,6 +97,7 @@ impl Queue {
             let takes = |host: &str| is_free && sent.get(host).is_none_or(|sent| *sent < each);
             line.next(takes).map(|(host, due)| (host, due, attempt))
         })?;
+        self.waiting.remove(&due.id);
         self.last = attempt;
         self.all += 1;
         self.retried += usize::from(attempt == Attempt::Again);
@@ -108,6 +118,15 @@ impl Queue {
     }
 }
 
+impl Queue {
+    fn line(&mut self, attempt: Attempt) -> &mut Line {
+        match attempt {
+            Attempt::First => &mut self.first,
+            Attempt::Again => &mut self.again,
+        }
+    }
+}
+
 impl Line {
     fn push(&mut self, host: String, due: Due) {
         if let Some(waiting) = self.waiting.get_mut(&host) {
@@ -115,6 +134,15 @@ impl Line {
         } else {
             self.turns.push_back(host.clone());
             self.waiting.insert(host, VecDeque::from([due]));
+        }
+    }
+
+    fn remove(&mut self, host: &str, id: &str) {
+        let Some(waiting) = self.waiting.get_mut(host) else { return };
+        waiting.retain(|due| due.id != id);
+        if waiting.is_empty() {
+            self.waiting.remove(host);
+            self.turns.retain(|turn| turn != host);
         }
     }
 
@@ -204,5 +232,28 @@ mod tests {
         assert!(sent[..4].iter().any(|id| id.starts_with("again")), "{:?}", &sent[..4]);
         assert!(queue.sent.is_empty() && queue.all == 0 && queue.retried == 0);
         assert!(queue.first.waiting.is_empty() && queue.first.turns.is_empty());
+        assert!(queue.waiting.is_empty());
+    }
+
+    /// I11: whoever deletes subscriptions and makes them again takes no memory with that.
+    #[test]
+    fn a_subscription_waits_once_however_often_it_is_made_again() {
+        let mut queue = Queue::new(Places { all: 1, each: 1 });
+        queue.push(due("other", "a.example", 0));
+        for number in 0..100 {
+            queue.push(due("s", "a.example", 0));
+            queue.push(due("s", &format!("h{number}.example"), 1));
+        }
+        let all = |line: &Line| line.waiting.values().map(VecDeque::len).sum::<usize>();
+        assert_eq!(all(&queue.first) + all(&queue.again), 2);
+        assert_eq!(queue.first.turns.len() + queue.again.turns.len(), 2);
+        queue.push(due("s", "a.example", 0));
+        let mut sent = Vec::new();
+        while let Some(place) = queue.next() {
+            queue.done(&place);
+            sent.push((place.due.id, place.due.attempt));
+        }
+        assert_eq!(sent, [("other".to_owned(), 0), ("s".to_owned(), 0)], "the newest counts");
+        assert!(queue.waiting.is_empty() && queue.again.turns.is_empty());
     }
 }

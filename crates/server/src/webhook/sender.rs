@@ -3,7 +3,7 @@
 //! Nothing else looks the name up again, so it cannot lead elsewhere in between. Redirects are not
 //! followed: a receiver that has moved is given its new URL by whoever made the subscription.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -17,21 +17,17 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::http::cold::THREADS;
+use super::names::{Lookup, Names};
 use crate::settings::Settings;
 
 /// Bytes of an answer that are looked at.
 const MOST_ANSWER: usize = 64 << 10;
-/// Names that are looked up at once: reads from the disk have the other threads.
-const LOOKUPS: usize = THREADS / 2;
 /// Bytes of an answer's head.
 const MOST_HEAD: usize = 16 << 10;
 
@@ -39,7 +35,7 @@ const MOST_HEAD: usize = 16 << 10;
 pub(crate) struct Sender {
     policy: UrlPolicy,
     within: Duration,
-    lookups: Arc<Semaphore>,
+    names: Names,
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
@@ -47,24 +43,34 @@ impl Sender {
     /// Takes the settings.
     pub fn new(settings: &Settings) -> Self {
         let within = settings.webhook_timeout.0;
-        let (tls, lookups) = (OnceLock::new(), Arc::new(Semaphore::new(LOOKUPS)));
-        Self { policy: settings.webhook_policy(), within, lookups, tls }
+        let (tls, names) = (OnceLock::new(), Names::new());
+        Self { policy: settings.webhook_policy(), within, names, tls }
     }
 
-    /// Sends a webhook and reads its answer.
+    /// Is done when the host of a URL is being looked up: until then nothing is tried, and nothing
+    /// can have failed but by the URL itself.
+    ///
+    /// # Errors
+    /// Why the URL is not allowed.
+    pub async fn look_up(&self, url: &str) -> Result<Lookup, String> {
+        let endpoint = Endpoint::parse(url, self.policy).map_err(text)?;
+        Ok(self.names.begin(host_of(&endpoint).0).await)
+    }
+
+    /// Sends a webhook to a host that is being looked up, and reads its answer.
     ///
     /// # Errors
     /// Why it was not answered with success.
-    pub async fn send(&self, webhook: &Webhook) -> Result<Delivered, String> {
-        tokio::time::timeout(self.within, self.exchange(webhook))
+    pub async fn send(&self, webhook: &Webhook, lookup: Lookup) -> Result<Delivered, String> {
+        tokio::time::timeout(self.within, self.exchange(webhook, lookup))
             .await
             .unwrap_or_else(|_| Err("it was not answered in time".to_owned()))
     }
 
-    async fn exchange(&self, webhook: &Webhook) -> Result<Delivered, String> {
+    async fn exchange(&self, webhook: &Webhook, lookup: Lookup) -> Result<Delivered, String> {
         let endpoint = Endpoint::parse(&webhook.url, self.policy).map_err(text)?;
         let url: http::Uri = endpoint.url().parse().map_err(text)?;
-        let stream = self.connect(&endpoint).await?;
+        let stream = connect(&endpoint, lookup).await?;
         let request = request(webhook, &url)?;
         let (response, _connection) = if url.scheme_str() == Some("https") {
             let tls = self.tls()?;
@@ -78,36 +84,23 @@ impl Sender {
         read(response).await
     }
 
-    /// Connects to an address that was judged.
-    async fn connect(&self, endpoint: &Endpoint) -> Result<TcpStream, String> {
-        let (host, port) = endpoint.host_and_port();
-        let host = host.trim_matches(['[', ']']);
-        let judged = endpoint.judge(&self.look_up(host, port).await?).map_err(text)?;
-        let judged: Vec<SocketAddr> =
-            judged.into_iter().map(|address| SocketAddr::new(address, port)).collect();
-        TcpStream::connect(&*judged).await.map_err(text)
-    }
-
-    /// Looks up the addresses of a host. The system's resolver takes its time, and a thread: when
-    /// nobody waits for it any more it still counts.
-    async fn look_up(&self, host: &str, port: u16) -> Result<Vec<IpAddr>, String> {
-        if let Ok(address) = host.parse() {
-            return Ok(vec![address]);
-        }
-        let place = Arc::clone(&self.lookups).acquire_owned().await.map_err(text)?;
-        let host = host.to_owned();
-        let found = spawn_blocking(move || {
-            let _place = place;
-            (host.as_str(), port)
-                .to_socket_addrs()
-                .map(|found| found.map(|found| found.ip()).collect())
-        });
-        found.await.map_err(text)?.map_err(text)
-    }
-
     fn tls(&self) -> Result<Arc<ClientConfig>, String> {
         self.tls.get_or_init(client_config).clone()
     }
+}
+
+/// Connects to an address that was judged.
+async fn connect(endpoint: &Endpoint, lookup: Lookup) -> Result<TcpStream, String> {
+    let (_, port) = host_of(endpoint);
+    let judged = endpoint.judge(&lookup.found().await?).map_err(text)?;
+    let judged: Vec<SocketAddr> =
+        judged.into_iter().map(|address| SocketAddr::new(address, port)).collect();
+    TcpStream::connect(&*judged).await.map_err(text)
+}
+
+fn host_of(endpoint: &Endpoint) -> (&str, u16) {
+    let (host, port) = endpoint.host_and_port();
+    (host.trim_matches(['[', ']']), port)
 }
 
 fn request(webhook: &Webhook, url: &http::Uri) -> Result<Request<Full<Bytes>>, String> {
