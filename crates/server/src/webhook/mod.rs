@@ -21,9 +21,6 @@ use crate::app::App;
 use crate::http::cold;
 use crate::metrics::Limit;
 
-/// How long to wait after a turn that failed.
-const BREATHER: Duration = Duration::from_secs(1);
-
 /// Drives the subscriptions until the server stops.
 pub(crate) async fn drive(app: Arc<App>) {
     let sender = Arc::new(Sender::new(&app.settings));
@@ -38,12 +35,13 @@ pub(crate) async fn drive(app: Arc<App>) {
         {
             tracing::error!(%problem, "a subscription cannot be read again");
         }
-        match app.subscriptions.turn().await {
-            Ok(due) => due.into_iter().for_each(|due| queue.push(due)),
-            Err(problem) => {
-                tracing::error!(%problem, "subscriptions cannot go on");
-                tokio::time::sleep(BREATHER).await;
-            }
+        let (due_now, outcome) = app.subscriptions.turn().await;
+        for due in due_now {
+            queue.push(due);
+        }
+        if let Err(problem) = outcome {
+            // Those are due again after a pause; nobody else waits for them.
+            tracing::error!(%problem, "some subscriptions cannot go on");
         }
         if searching.is_none() && app.subscriptions.wants_search() {
             searching = Some(tokio::spawn(search(Arc::clone(&app))));

@@ -12,6 +12,7 @@ use highwater_log::request::End;
 use super::config::Delivery;
 use super::entry::Entry;
 use super::hub::{PAUSE_MS, Subscriptions};
+use super::journal::Staged;
 use super::machine::{Delivered, Sent, Task, WakeRef};
 use super::refusal::Refusal;
 use super::settling::Breath;
@@ -53,13 +54,12 @@ pub struct Webhook {
 
 impl Subscriptions {
     /// Does what is due, and gives those that have a webhook to send: each once, until it is begun.
-    /// Not to be dropped before it is done.
-    ///
-    /// # Errors
-    /// [`Problem::Failed`] when the log has failed.
-    pub async fn turn(&self) -> Outcome<Vec<Due>> {
+    /// Beside them it says whether the log has failed for others, which are due again after a
+    /// pause: a lane that has failed stops nobody of another one. Not to be dropped before it is
+    /// done.
+    pub async fn turn(&self) -> (Vec<Due>, Outcome<()>) {
         self.settle().await;
-        let (mut staged, mut tasks, mut due) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut taken, mut due, mut outcome) = (Vec::new(), Vec::new(), Ok(()));
         let mut breath = Breath::default();
         for (id, entry) in self.take_due() {
             breath.take().await;
@@ -73,23 +73,24 @@ impl Subscriptions {
                 })
             });
             match changed {
-                Ok(((called, wake), ticket)) => {
-                    staged.extend(ticket);
-                    due.extend(called);
-                    tasks.extend(wake.map(|wake| (id, entry, wake)));
-                }
-                Err(Refusal::Streams(failed @ Problem::Failed(_))) => return Err(failed),
+                Ok((tasks, ticket)) => taken.push((id, entry, ticket, tasks)),
                 Err(Refusal::NotFound) => {}
-                Err(_) => self.look_again(id, self.now_ms() + PAUSE_MS),
+                Err(refusal) => {
+                    if let Refusal::Streams(failed @ Problem::Failed(_)) = refusal {
+                        outcome = Err(failed);
+                    }
+                    self.look_again(id, self.now_ms() + PAUSE_MS);
+                }
             }
         }
-        for ticket in staged {
-            ticket.await?;
+        for (id, entry, ticket, (called, wake)) in taken {
+            due.extend(called);
+            if let Err(failed) = self.announce_behind(&id, &entry, ticket, wake).await {
+                outcome = Err(failed);
+                self.look_again(id, self.now_ms() + PAUSE_MS);
+            }
         }
-        for (id, entry, wake) in tasks {
-            self.announce(&id, &entry, &wake).await?;
-        }
-        Ok(due)
+        (due, outcome)
     }
 
     /// Begins to send a webhook: what it says is durable. Gives nothing where there is nothing to
@@ -168,6 +169,23 @@ impl Subscriptions {
         })
     }
 
+    /// Waits until a change is durable, and writes its wake event if it has one.
+    async fn announce_behind(
+        &self,
+        id: &str,
+        entry: &Entry,
+        change: Option<Staged>,
+        wake: Option<WakeRef>,
+    ) -> Outcome<()> {
+        if let Some(change) = change {
+            change.await?;
+        }
+        match wake {
+            Some(wake) => self.announce(id, entry, &wake).await,
+            None => Ok(()),
+        }
+    }
+
     /// Writes a wake event into the wake stream, unless its wake is over by now.
     async fn announce(&self, id: &str, entry: &Entry, wake: &WakeRef) -> Outcome<()> {
         let (stream, event) = {
@@ -190,9 +208,10 @@ impl Subscriptions {
             sequence: None,
         };
         let written = self.streams.append(&StreamPath::relative(&stream)?, &append).await;
-        let written = match written {
-            Err(failed @ Problem::Failed(_)) => return Err(failed),
-            other => other.map(|_| ()).map_err(|_| ()),
+        let (written, outcome) = match written {
+            // Its lane may be another one.
+            Err(failed @ Problem::Failed(_)) => (Err(()), Err(failed)),
+            other => (other.map(|_| ()).map_err(|_| ()), Ok(())),
         };
         let noted = self.change(id, |_, subscription, turn| {
             subscription.announced(wake, written, turn);
@@ -201,7 +220,7 @@ impl Subscriptions {
         match noted.await {
             Err(Refusal::Streams(failed @ Problem::Failed(_))) => Err(failed),
             // It was deleted, or there is no room for the note: then it is written once more.
-            _ => Ok(()),
+            _ => outcome,
         }
     }
 }

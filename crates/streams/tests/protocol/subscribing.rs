@@ -15,7 +15,7 @@ use highwater_streams::offset::Token;
 use highwater_streams::subscriptions::keys::Entropy;
 use highwater_streams::subscriptions::url_policy::UrlPolicy;
 use highwater_streams::subscriptions::{
-    Delivered, Page, Refusal, Settings, SubscriptionLimits, Subscriptions, Webhook, open_keys,
+    Delivered, Due, Page, Refusal, Settings, SubscriptionLimits, Subscriptions, Webhook, open_keys,
 };
 use serde_json::{Value, json};
 
@@ -107,13 +107,20 @@ impl Subs {
         self.run(self.subs.ack(id, token, body.to_string().as_bytes()))
     }
 
+    /// Drives once, and nothing fails.
+    pub fn turn_once(&self) -> Vec<Due> {
+        let (due, outcome) = self.run(self.subs.turn());
+        outcome.unwrap();
+        due
+    }
+
     /// Drives until nothing is due now.
     pub fn turn(&self) -> Vec<Webhook> {
         let mut webhooks = Vec::new();
         for _ in 0..100 {
             self.subs.refresh().unwrap();
             self.subs.search();
-            for due in self.run(self.subs.turn()).unwrap() {
+            for due in self.turn_once() {
                 webhooks.extend(self.run(self.subs.begin(&due)).unwrap());
             }
             let now_ms = highwater_disk::Clock::wall(&self.store.clock).as_millis();
@@ -157,7 +164,9 @@ impl Subs {
 
     pub fn try_turn(&self) -> Option<Vec<Webhook>> {
         let mut webhooks = Vec::new();
-        for due in self.store.attempt(self.subs.turn())?.ok()? {
+        let (due, outcome) = self.store.attempt(self.subs.turn())?;
+        outcome.ok()?;
+        for due in due {
             webhooks.extend(self.store.attempt(self.subs.begin(&due))?.ok()?);
         }
         Some(webhooks)

@@ -5,6 +5,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use highwater_disk::sim::{Fault, OperationKind, PlannedFault, When};
+use highwater_streams::error::Problem;
 use highwater_streams::subscriptions::{Delivered, Due};
 use serde_json::{Value, json};
 
@@ -17,7 +19,9 @@ impl Subs {
         if self.subs.has_stale() {
             self.subs.refresh().unwrap();
         }
-        first_poll(self.subs.turn()).expect("nothing was staged").unwrap()
+        let (due, outcome) = first_poll(self.subs.turn()).expect("nothing was staged");
+        outcome.unwrap();
+        due
     }
 }
 
@@ -157,10 +161,45 @@ fn a_wake_that_is_over_before_its_event_is_written_is_not_announced() {
         let Poll::Ready(done) = turn.as_mut().poll(&mut context) else {
             panic!("it announces the next wake");
         };
-        done.unwrap();
+        done.1.unwrap();
     }
     subs.turn();
     let generations: Vec<Value> =
         subs.messages("wake/pool").iter().map(|event| event["generation"].clone()).collect();
     assert_eq!(generations, [2]);
+}
+
+/// Each lane fails by itself: before it is written to here, and while that is waited for.
+#[test]
+fn a_lane_that_has_failed_stops_no_webhook_of_a_subscription_in_another_one() {
+    for has_failed_before in [true, false] {
+        let subs = Subs::over(Store::with(341, LIMITS, 2), 341);
+        // Names tell lanes: of these `p1` and `f1` are in the first one.
+        subs.put("p1", &pull()).unwrap();
+        subs.put("w0", &hook()).unwrap();
+        subs.put("w2", &hook()).unwrap();
+        subs.put_stream("f1", "[]");
+        subs.put_stream("events/a", "[1]");
+        for kind in [OperationKind::SyncData, OperationKind::WriteDurableAt] {
+            let (path_prefix, when) = ("wal/0".to_owned(), When::OneIn(1));
+            subs.store.disk.plan(PlannedFault { kind, path_prefix, when, fault: Fault::Eio });
+        }
+        if has_failed_before {
+            assert!(!subs.try_post("f1", "1"));
+        }
+        let (due, outcome) = subs.run(subs.subs.turn());
+        assert!(matches!(outcome, Err(Problem::Failed(_))), "{outcome:?}");
+        let ids: Vec<&str> = due.iter().map(|due| &*due.id).collect();
+        assert_eq!(ids, ["w0", "w2"], "{has_failed_before}");
+        for due in &due {
+            let webhook = subs.run(subs.subs.begin(due)).unwrap().expect("it is sent");
+            subs.run(subs.subs.delivered(&webhook, Delivered::Done)).unwrap();
+        }
+        // What was rung for is heard, and nothing is tried meanwhile.
+        for _ in 0..3 {
+            let (due, outcome) = subs.run(subs.subs.turn());
+            assert!(due.is_empty() && outcome.is_ok(), "{outcome:?}");
+        }
+        assert!(subs.subs.due_ms().is_some_and(|due_ms| due_ms > 0), "others after a pause");
+    }
 }
