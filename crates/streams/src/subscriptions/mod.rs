@@ -27,6 +27,8 @@ mod links;
 pub mod machine;
 mod notes;
 mod page;
+#[cfg(test)]
+mod passed_over_tests;
 mod patterns;
 pub mod refusal;
 mod requests;

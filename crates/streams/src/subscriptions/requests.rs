@@ -69,20 +69,22 @@ impl Subscriptions {
         };
         for name in names {
             if let Err(problem) = self.delete_journal(&name).await {
-                let mut held = entry.lock();
-                held.is_deleted = false;
-                if held.standing == Standing::Stale {
-                    // Whoever reads those again has passed it over.
-                    self.lock().stale.insert(id.to_owned());
-                    self.look_again(id.to_owned(), self.now_ms());
-                } else {
-                    self.schedule(id, &held);
-                }
+                self.keep(&entry);
                 return Err(problem.into());
             }
         }
         self.forget(&entry);
         Ok(())
+    }
+
+    /// Keeps what could not be deleted. Whatever was under way has passed it over meanwhile, so it
+    /// is read again, and nobody is at work for it then.
+    pub(super) fn keep(&self, entry: &Entry) {
+        let mut held = entry.lock();
+        held.is_deleted = false;
+        held.standing = Standing::Stale;
+        self.lock().stale.insert(entry.id.clone());
+        self.look_again(entry.id.clone(), self.now_ms());
     }
 
     /// Follows streams by name, from their tails on.

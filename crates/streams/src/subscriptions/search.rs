@@ -34,7 +34,13 @@ impl Subscriptions {
         for entry in entries(sweeping) {
             self.sweep(&entry);
         }
-        let mut searched = entries(searching);
+        let searched = Self::begin_search(entries(searching));
+        self.walk_for(&searched);
+        self.end_search(&searched);
+    }
+
+    /// Begins to search for those that want it.
+    pub(super) fn begin_search(mut searched: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
         searched.retain(|entry| {
             let mut held = entry.lock();
             let is_wanted = held.check().is_ok() && held.subscription.is_to_be_searched();
@@ -44,7 +50,11 @@ impl Subscriptions {
             }
             is_wanted
         });
-        self.walk_for(&searched);
+        searched
+    }
+
+    /// Ends a search: those that want another one are noted.
+    pub(super) fn end_search(&self, searched: &[Arc<Entry>]) {
         for entry in searched {
             let mut held = entry.lock();
             held.subscription.is_searched = false;
@@ -53,7 +63,7 @@ impl Subscriptions {
     }
 
     /// Walks over all names, from where the last walk ended, until nobody takes any more.
-    fn walk_for(&self, entries: &[Arc<Entry>]) {
+    pub(super) fn walk_for(&self, entries: &[Arc<Entry>]) {
         let mut patterns = Patterns::default();
         for entry in entries {
             if let Some(glob) = &entry.glob {
@@ -98,6 +108,8 @@ impl Subscriptions {
     fn find(&self, entry: &Entry, name: &str) -> Found {
         let mut held = entry.lock();
         if held.check().is_err() {
+            // It may come back, read again or not deleted after all: not all was looked at then.
+            held.subscription.has_more = true;
             return Found::Enough;
         }
         let subscription = &mut held.subscription;
