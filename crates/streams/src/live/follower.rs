@@ -17,7 +17,7 @@ use crate::cursor::Cursor;
 use crate::error::{Outcome, Problem};
 use crate::offset::Place;
 use crate::path::StreamPath;
-use crate::service::{Chunk, Queued, SHORT_BYTES, Streams, Unread};
+use crate::service::{Chunk, Lease, Queued, SHORT_BYTES, Streams, Unread};
 use crate::sse::Control;
 
 /// Follows a stream from a place on.
@@ -255,13 +255,19 @@ impl Follower {
         if is_queued {
             return Ok(Some(self.wait(state, waker)));
         }
-        let Some(head) = state.begin_reading() else { return Ok(Some(self.wait(state, waker))) };
+        let Some(head) = state.begin_reading() else {
+            let next = self.wait(state, waker);
+            // Whoever reads now may need it.
+            self.queued = None;
+            return Ok(Some(next));
+        };
         drop(state);
+        let (place, lease) = ((self.content_type.kind(), head), self.take_lease());
         let turn = Turn::new(&self.hub);
-        let read = self.hub.streams().piece(&self.hub, (self.content_type.kind(), head), None);
+        let read = self.hub.streams().piece(&self.hub, place, None, lease);
         let (woken, lacks) = self.take_in(turn, read);
         relay::wake(woken);
-        self.queued = lacks.map(|bytes| self.hub.streams().room.queue(bytes));
+        self.queue(lacks);
         Ok(None)
     }
 
@@ -301,15 +307,16 @@ impl Follower {
             return Ok(Some(self.wait(state, waker)));
         }
         self.seen = self.hub.lock().version;
-        let place = (self.content_type.kind(), self.position);
-        let piece = match self.hub.streams().piece(&self.hub, place, self.least_cursor) {
+        let (place, lease) = ((self.content_type.kind(), self.position), self.take_lease());
+        let piece = match self.hub.streams().piece(&self.hub, place, self.least_cursor, lease) {
             Ok(piece) => piece,
             Err(Unread::NoRoom { bytes }) => {
-                self.queued = Some(self.hub.streams().room.queue(bytes));
+                self.queue(Some(bytes));
                 return Ok(None);
             }
             Err(Unread::Failed(problem)) => return self.end(problem).map(Some),
         };
+        self.queued = None;
         if piece.has_news || !self.has_greeted {
             let events = piece.parcel.events(self.least_cursor);
             return Ok(Some(self.give(&piece.parcel, events)));
@@ -329,15 +336,24 @@ impl Follower {
 
     /// Whether there is no memory yet for its next message: with a waker it is in line for it.
     fn is_queued(&mut self, waker: Option<&Waker>) -> bool {
-        let is_over = match (&mut self.queued, waker) {
-            (None, _) => true,
-            (Some(queued), None) => queued.is_over(),
-            (Some(queued), Some(waker)) => queued.poll(waker).is_ready(),
-        };
-        if is_over {
-            self.queued = None;
+        match (&mut self.queued, waker) {
+            (None, _) => false,
+            (Some(queued), None) => !queued.is_over(),
+            (Some(queued), Some(waker)) => queued.poll(waker).is_pending(),
         }
-        !is_over
+    }
+
+    /// Takes the memory that was kept for it when it was its turn.
+    fn take_lease(&mut self) -> Option<Lease> {
+        self.queued.as_mut().and_then(Queued::take)
+    }
+
+    /// Waits for so much memory, if any; with the turn that it had, if it had one.
+    fn queue(&mut self, lacks: Option<u64>) {
+        match (&mut self.queued, lacks) {
+            (Some(queued), Some(bytes)) => queued.wait_for(bytes),
+            (queued, lacks) => *queued = lacks.map(|bytes| self.hub.streams().room.queue(bytes)),
+        }
     }
 
     /// Gives the events of a parcel of the hub's; nothing where they have to be copied, and there

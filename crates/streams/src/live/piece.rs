@@ -31,15 +31,18 @@ impl Piece {
 impl Streams {
     /// Reads a parcel, with a cursor that is not below the least. Of text, the beginning of a
     /// character waits for its other bytes, unless the stream has ended and they will never come.
+    /// Of the memory for answers it takes what the reader has waited for, if it has.
     pub(super) fn piece(
         &self,
         hub: &Hub,
         (kind, start): (Kind, Offset),
         least: Option<Cursor>,
+        lease: Option<Lease>,
     ) -> Result<Piece, Unread> {
         // One follows another, so there is no use in long ones: a reader that takes nothing holds
         // one of them (I11).
-        let room = self.room.chunk(self.limits.chunk_bytes.min(LEAST_BYTES));
+        let lease = lease.unwrap_or_else(|| self.room.lease());
+        let room = self.room.chunk_within(self.limits.chunk_bytes.min(LEAST_BYTES), lease);
         let mut range = self.range(hub.path(), (kind, start), room)?;
         self.check_id(hub)?;
         let is_at_tail = range.next == range.tail;

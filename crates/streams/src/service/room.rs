@@ -4,7 +4,8 @@
 //! room. A chunk's length is the server's choice (protocol, section 5.6). Each takes its part of
 //! the memory before it is read; where all of it is in use, chunks are so short that they matter
 //! no more than the requests for them do. A message is never cut: one that is longer than its
-//! chunk takes more of the memory or is refused, and a live reader waits for that in line.
+//! chunk takes more of the memory or is refused, and a live reader waits for that in line: whoever
+//! is called from there is given what it waits for, so that nobody else takes it meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -38,6 +39,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Line {
     places: BTreeMap<u64, Place>,
+    /// Bytes that were taken for those who were called and have not come yet.
+    called: BTreeMap<u64, u64>,
     next: u64,
 }
 
@@ -59,8 +62,9 @@ pub(crate) struct Lease {
 pub(crate) struct Queued {
     shared: Arc<Shared>,
     bytes: u64,
-    /// The place in line, once there is one.
+    /// Its turn, once it has been in line: it keeps that where it needs more than it was given.
     number: Option<u64>,
+    is_in_line: bool,
 }
 
 /// A part that stands for all of its answer, since it is the last to go.
@@ -78,7 +82,11 @@ impl Room {
 
     /// Takes room for the next chunk, `longest` at most; gives its length.
     pub fn chunk(&self, longest: u64) -> (u64, Lease) {
-        let mut lease = self.lease();
+        self.chunk_within(longest, self.lease())
+    }
+
+    /// Takes room for the next chunk, of what was taken for it already if that is enough.
+    pub fn chunk_within(&self, longest: u64, mut lease: Lease) -> (u64, Lease) {
         if longest <= SHORT_BYTES {
             return (longest, lease);
         }
@@ -99,7 +107,7 @@ impl Room {
 
     /// Begins to wait for so many bytes.
     pub fn queue(&self, bytes: u64) -> Queued {
-        Queued { shared: Arc::clone(&self.0), bytes, number: None }
+        Queued { shared: Arc::clone(&self.0), bytes, number: None, is_in_line: false }
     }
 
     /// Bytes in use.
@@ -114,24 +122,32 @@ impl Shared {
         fits(self.most, others, bytes)
     }
 
-    /// Calls those at the front of the line for whom there is room.
+    /// Calls those at the front of the line for whom there is room, and takes it for them.
     fn call(&self) {
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return;
         }
         let mut called = Vec::new();
         let mut line = self.line();
-        let mut used = self.used.load(Ordering::SeqCst);
         while let Some(first) = line.places.first_entry()
-            && self.fits(used, first.get().bytes)
+            && self.take(self.most, 0, first.get().bytes)
         {
-            let place = first.remove();
-            used = used.saturating_add(place.bytes);
+            let (number, place) = first.remove_entry();
+            line.called.insert(number, place.bytes);
             called.push(place.waker);
         }
         self.waiting.store(line.places.len(), Ordering::SeqCst);
         drop(line);
         called.into_iter().for_each(Waker::wake);
+    }
+
+    /// Makes a part that is so long longer, where there is room for that.
+    fn take(&self, most: u64, before: u64, bytes: u64) -> bool {
+        let taken = self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |used| {
+            let is_room = fits(most, used - before, bytes);
+            is_room.then(|| used.saturating_add(bytes - before))
+        });
+        taken.is_ok()
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
@@ -157,15 +173,11 @@ impl Lease {
     }
 
     fn grow_within(&mut self, most: u64, bytes: u64) -> bool {
-        let more = bytes.saturating_sub(self.bytes);
-        let taken = self.shared.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |used| {
-            let is_room = fits(most, used - self.bytes, bytes);
-            is_room.then(|| used.saturating_add(more))
-        });
-        if taken.is_ok() {
-            self.bytes += more;
+        let is_enough = bytes <= self.bytes || self.shared.take(most, self.bytes, bytes);
+        if is_enough {
+            self.bytes = self.bytes.max(bytes);
         }
-        taken.is_ok()
+        is_enough
     }
 
     /// Counts an answer until its last part is gone, in the place of what was taken for it.
@@ -186,10 +198,12 @@ impl Lease {
     /// Makes it so much, whether or not there is room.
     fn set(&mut self, bytes: u64) {
         let before = std::mem::replace(&mut self.bytes, bytes);
-        self.shared.used.fetch_add(bytes, Ordering::SeqCst);
-        self.shared.used.fetch_sub(before, Ordering::SeqCst);
+        // At once: whoever looks in between must not find more than there is.
         if before > bytes {
+            self.shared.used.fetch_sub(before - bytes, Ordering::SeqCst);
             self.shared.call();
+        } else if before < bytes {
+            self.shared.used.fetch_add(bytes - before, Ordering::SeqCst);
         }
     }
 }
@@ -204,11 +218,11 @@ impl Drop for Lease {
 }
 
 impl Queued {
-    /// Whether it is of use to try again: there was room when it was its turn, or there is before
-    /// it got into line.
+    /// Whether it is of use to try again: room was taken for it when it was its turn, or there is
+    /// some before it got into line.
     pub fn is_over(&self) -> bool {
-        match self.number {
-            Some(number) => !self.shared.line().places.contains_key(&number),
+        match self.number.filter(|_| self.is_in_line) {
+            Some(number) => self.shared.line().called.contains_key(&number),
             None => self.shared.fits(self.shared.used.load(Ordering::SeqCst), self.bytes),
         }
     }
@@ -217,10 +231,11 @@ impl Queued {
     pub fn poll(&mut self, waker: &Waker) -> Poll<()> {
         let place = Place { bytes: self.bytes, waker: waker.clone() };
         let mut line = self.shared.line();
-        if self.number.is_some_and(|number| !line.places.contains_key(&number)) {
+        let number = *self.number.get_or_insert(line.next);
+        if self.is_in_line && line.called.contains_key(&number) {
             return Poll::Ready(());
         }
-        let number = *self.number.get_or_insert(line.next);
+        self.is_in_line = true;
         line.next = line.next.max(number + 1);
         let before = line.places.insert(number, place);
         self.shared.waiting.store(line.places.len(), Ordering::SeqCst);
@@ -230,18 +245,43 @@ impl Queued {
         self.shared.call();
         if self.is_over() { Poll::Ready(()) } else { Poll::Pending }
     }
+
+    /// Takes what was taken for it when it was called.
+    pub fn take(&mut self) -> Option<Lease> {
+        let number = self.number.filter(|_| self.is_in_line)?;
+        let bytes = self.shared.line().called.remove(&number)?;
+        self.is_in_line = false;
+        Some(Lease { shared: Arc::clone(&self.shared), bytes })
+    }
+
+    /// Waits for so many bytes instead, and before all who came later.
+    pub fn wait_for(&mut self, bytes: u64) {
+        self.leave();
+        self.bytes = bytes;
+    }
+
+    /// Gives back its place in line, and what was taken for it.
+    fn leave(&mut self) {
+        if !std::mem::take(&mut self.is_in_line) {
+            return;
+        }
+        let Some(number) = self.number else { return };
+        let mut line = self.shared.line();
+        let (gone, taken) = (line.places.remove(&number), line.called.remove(&number));
+        self.shared.waiting.store(line.places.len(), Ordering::SeqCst);
+        drop(line);
+        drop(gone);
+        if let Some(bytes) = taken {
+            self.shared.used.fetch_sub(bytes, Ordering::SeqCst);
+        }
+        // Whoever was behind it is first now, or is called in its place.
+        self.shared.call();
+    }
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        let Some(number) = self.number else { return };
-        let mut line = self.shared.line();
-        let gone = line.places.remove(&number);
-        self.shared.waiting.store(line.places.len(), Ordering::SeqCst);
-        drop(line);
-        drop(gone);
-        // Whoever was behind it is first now, or is called in its place.
-        self.shared.call();
+        self.leave();
     }
 }
 
@@ -340,13 +380,51 @@ mod tests {
         assert!(!called(0) && !called(1), "the first comes first");
         held.set(2 * MIB);
         assert!(called(0) && !called(1));
+        assert!(!room.lease().grow_to(MIB), "who comes later does not get what it was called for");
+        let lease = queued[0].take().expect("it was called");
+        assert_eq!((room.used(), queued[0].is_over()), (10 * MIB, false));
+        assert!(!called(1), "it has taken it");
+        // It needs more, and is before the others still.
+        queued[0].wait_for(9 * MIB);
+        assert!(!poll(&mut queued[0], 0));
+        drop(lease);
+        assert!(!called(0) && !called(1));
+        held.set(MIB);
+        assert!(called(0) && !called(1) && queued[0].is_over());
         // It goes away instead: the next one has its place.
         drop(queued.remove(0));
         assert!(called(1) && poll(&mut queued[0], 1) && !called(2));
         drop(held);
+        assert!(!called(2), "what was taken for the one before is held");
+        drop(queued[0].take());
         assert!(called(2), "what is longer than all there is comes when nothing else is held");
         assert!(queued[1].is_over());
         drop(queued);
+        assert_eq!(room.used(), 0);
         assert!(room.queue(MIB).is_over(), "with room there is no line");
+    }
+
+    #[test]
+    fn a_lease_whose_length_is_set_takes_no_more_than_the_longer_length_meanwhile() {
+        let room = Room::new(10 * MIB);
+        let mut lease = room.lease();
+        assert!(lease.grow_to(6 * MIB));
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                let mut most = 0;
+                while !is_done.load(Ordering::SeqCst) {
+                    most = most.max(room.used());
+                }
+                most
+            });
+            for _ in 0..200_000 {
+                lease.set(6 * MIB);
+                lease.set(5 * MIB);
+                lease.set(6 * MIB);
+            }
+            is_done.store(true, Ordering::SeqCst);
+            assert!(watch.join().unwrap() <= 6 * MIB);
+        });
     }
 }

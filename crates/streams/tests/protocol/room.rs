@@ -132,6 +132,30 @@ fn a_reader_in_line_that_goes_away_leaves_its_place_to_the_next() {
     assert_eq!(next.poll(), 1);
 }
 
+/// I11: what a reader was called for is not taken by those who come before it looks.
+#[test]
+fn a_reader_that_is_called_has_what_it_waited_for_also_when_others_come_first() {
+    let store = store(508);
+    post_long(&store);
+    let mut readers: Vec<Slow> =
+        (0..ROOM_FOR + 1).map(|_| Slow::of(&store, Place::Start)).collect();
+    poll_all(&mut readers);
+    let mut waits = readers.pop().unwrap();
+    assert_eq!((held(&readers), waits.long()), (ROOM_FOR, 0));
+    readers.pop();
+    let mut others: Vec<Slow> = (0..3).map(|_| Slow::of(&store, Place::Start)).collect();
+    for _ in 0..3 {
+        poll_all(&mut others);
+        assert_eq!(held(&others), 0, "it is not their turn");
+    }
+    assert!(waits.woken.take());
+    assert_eq!(waits.poll(), 1);
+    // Whoever does not need it any more leaves it to the next.
+    drop(waits);
+    poll_woken(&mut others);
+    assert_eq!(held(&others), 1);
+}
+
 /// I11: those at the tail share what comes, and wait for one of them while there is no memory.
 #[test]
 fn readers_at_the_tail_wait_together_for_memory_and_share_what_then_comes() {
