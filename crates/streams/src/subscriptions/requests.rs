@@ -14,7 +14,7 @@ use super::keys::Claims;
 use super::machine::{Turn, WakeRef};
 use super::page::Page;
 use super::refusal::Refusal;
-use super::state::{Event, Subscription, bytes_of_named};
+use super::state::{Event, Room, Subscription, bytes_of_named};
 use super::wire;
 use crate::error::{Outcome, Problem};
 
@@ -186,12 +186,23 @@ impl Subscriptions {
         self.settle_acknowledged().await;
         self.change(id, |entry, subscription, turn| {
             self.check_token(subscription, token, &report.wake)?;
+            let mut added = Vec::new();
             for (path, _) in &report.acks {
+                let is_known = subscription.links.contains_key(&**path);
                 self.observe_named(entry, subscription, path);
+                added.extend((!is_known).then_some(path));
+            }
+            if !self.budget.takes(subscription.bytes_of_new(&report.acks)) {
+                turn.room = Room::Full;
             }
             let answer = subscription.ack(&report.wake, &report.acks, report.progress, turn);
+            // What got no cursor takes the room of what waits, or is looked for.
+            for path in added {
+                subscription.drop_implied(path);
+            }
             for (path, _) in &report.acks {
-                if subscription.implies(path) {
+                let has_link = subscription.links.contains_key(&**path);
+                if subscription.implies(path) || !has_link && entry.follows(subscription, path) {
                     self.observe(subscription, path);
                 }
             }

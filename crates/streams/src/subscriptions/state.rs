@@ -361,6 +361,22 @@ impl Subscription {
         self.links.get(path).is_some_and(|link| link.is_implied)
     }
 
+    /// Drops a link that says only what its stream does.
+    pub fn drop_implied(&mut self, path: &str) {
+        if self.implies(path) {
+            self.set(path, None);
+        }
+    }
+
+    /// Gives the memory of the cursors that acknowledgements of implied links make, bytes.
+    pub fn bytes_of_new(&self, acks: &[(String, Offset)]) -> u64 {
+        let moves = |(path, offset): &&(String, Offset)| {
+            let link = self.links.get(&**path).filter(|link| link.is_implied);
+            link.is_some_and(|link| *offset > link.acked && *offset <= link.tail)
+        };
+        acks.iter().filter(moves).map(|(path, _)| bytes_of_matched(path)).sum()
+    }
+
     /// Whether nothing would change if a stream is looked at: it is to be looked for anyway.
     pub fn knows_of_more_than(&self, path: &str) -> bool {
         self.has_more && !self.pending.is_empty() && !self.links.contains_key(path)
