@@ -137,8 +137,7 @@ fn a_reader_in_line_that_goes_away_leaves_its_place_to_the_next() {
 fn a_reader_that_is_called_has_what_it_waited_for_also_when_others_come_first() {
     let store = store(508);
     post_long(&store);
-    let mut readers: Vec<Slow> =
-        (0..ROOM_FOR + 1).map(|_| Slow::of(&store, Place::Start)).collect();
+    let mut readers: Vec<Slow> = (0..=ROOM_FOR).map(|_| Slow::of(&store, Place::Start)).collect();
     poll_all(&mut readers);
     let mut waits = readers.pop().unwrap();
     assert_eq!((held(&readers), waits.long()), (ROOM_FOR, 0));
