@@ -123,7 +123,8 @@ impl Asked<'_> {
     pub(super) fn chunk(&self, chunk: Chunk) -> Response<Reply> {
         let mut response = Response::new(Reply::default());
         let parts = chunk.body.into_parts();
-        let coding = self.coding(&parts, chunk.content_type.kind());
+        let len = len_of(&parts);
+        let coding = self.coding(len, chunk.content_type.kind());
         let tag = chunk.etag.map(|etag| text(&etag.to_string()));
         let is_known = chunk.etag.is_some_and(|etag| {
             let named = self.parts.headers.get_all(header::IF_NONE_MATCH).iter();
@@ -156,7 +157,7 @@ impl Asked<'_> {
         if coding == Coding::Gzip {
             headers.insert(header::CONTENT_ENCODING, names::GZIP);
         }
-        self.app.metrics.bytes_out.inc_by(len_of(&parts));
+        self.app.metrics.bytes_out.inc_by(len);
         *response.body_mut() = match coding {
             Coding::Gzip => Reply::bytes(super::gzip::compressed(parts)),
             Coding::Plain | Coding::AlwaysPlain => Reply::parts(parts),
@@ -165,12 +166,12 @@ impl Asked<'_> {
     }
 
     /// Says how content goes: compressed where that is set, asked for and of use.
-    fn coding(&self, parts: &[Bytes], kind: Kind) -> Coding {
+    fn coding(&self, len: u64, kind: Kind) -> Coding {
         let from = self.app.settings.gzip_from_bytes;
         if from.0 == 0 || kind == Kind::Bytes {
             return Coding::AlwaysPlain;
         }
-        if len_of(parts) < from.0 || !super::gzip::is_accepted(&self.parts.headers) {
+        if len < from.0 || !super::gzip::is_accepted(&self.parts.headers) {
             return Coding::Plain;
         }
         Coding::Gzip
