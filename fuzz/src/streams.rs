@@ -10,7 +10,7 @@ use highwater_streams::content::{ContentType, Kind};
 use highwater_streams::cursor::Cursor;
 use highwater_streams::etag::{ETag, StoreTag};
 use highwater_streams::fields::{self, ForkFrom, Lifetime};
-use highwater_streams::json;
+use highwater_streams::json::{self, Count, Counted};
 use highwater_streams::offset::{Place, Token};
 use highwater_streams::path::{Mount, Target as Resolved};
 use highwater_streams::service::Body;
@@ -41,7 +41,12 @@ pub fn flatten(data: &[u8]) {
         assert!(theirs.is_err() || depth(data) > json::MOST_DEPTH, "another reader takes it");
         return;
     };
-    assert_eq!(json::nth_end(&stored, count), Ok(stored.len()), "as many as were counted");
+    if count > 0 {
+        let whole = Counted::Whole(stored.len());
+        assert_eq!(Count::new(count).piece(&stored), whole, "as many as were counted");
+        let ends = Counted::AppendEnds(stored.len());
+        assert_eq!(Count::new(count + 1).piece(&stored), ends, "and no more");
+    }
     assert!(!stored.contains(&b'\r'));
     let mut array = b"[".to_vec();
     array.extend_from_slice(stored.strip_suffix(json::ENDING).unwrap_or_default());

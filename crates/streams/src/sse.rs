@@ -77,6 +77,9 @@ fn write_messages(body: &Body, out: &mut Vec<u8>) {
             out.extend_from_slice(run);
         }
     }
+    if out.last() == Some(&b' ') {
+        out.pop();
+    }
     let comma = out.pop();
     assert_eq!(comma.as_ref(), json::ENDING.first(), "stored messages end with their ending");
     out.extend_from_slice(b"]\n");

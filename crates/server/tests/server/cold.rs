@@ -50,7 +50,7 @@ fn live_readers_begin_at_home_and_go_on_at_the_tail() {
     let polled = server.ask("GET", &target, &[], "");
     assert_eq!(
         (polled.status, polled.text().replace('\n', "")),
-        (200, r#"[{"at":"home"},2]"#.into())
+        (200, r#"[{"at":"home"}, 2]"#.into())
     );
     let inside = format!("{}?offset=0000000000000000_0000000000000003&live=sse", stream("a"));
     assert_eq!(server.ask("GET", &inside, &[], "").status, 400, "not between messages");
@@ -58,7 +58,7 @@ fn live_readers_begin_at_home_and_go_on_at_the_tail() {
     events.send(format!("GET {}?offset=-1&live=sse HTTP/1.1\r\nHost: test\r\n\r\n", stream("a")));
     assert_eq!(events.head().0, 200);
     let first = String::from_utf8(events.chunk().unwrap()).unwrap();
-    assert!(first.starts_with("event: data\ndata:[{\"at\":\"home\"},2]\n\n"), "{first}");
+    assert!(first.starts_with("event: data\ndata:[{\"at\":\"home\"}, 2]\n\n"), "{first}");
     server.ask("POST", &stream("a"), &[("Content-Type", "application/json")], "3");
     let second = String::from_utf8(events.chunk().unwrap()).unwrap();
     assert!(second.starts_with("event: data\ndata:[3]\n\n"), "{second}");
@@ -110,7 +110,7 @@ fn a_fork_begins_among_messages_at_home() {
     let first = "0000000000000000_0000000000000000";
     assert_eq!(fork("b", first, "2", r#"["own"]"#), 201);
     let read = server.ask("GET", &stream("b"), &[], "").text().replace('\n', "");
-    assert_eq!(read, r#"[{"at":"home"},2,"own"]"#);
+    assert_eq!(read, r#"[{"at":"home"}, 2, "own"]"#);
     assert_eq!(fork("b", first, "2", "[]"), 200, "the same again");
     assert_eq!(fork("c", first, "4", "[]"), 400);
     assert_eq!(fork("c", "0000000000000000_0000000000000003", "0", "[]"), 400, "inside");

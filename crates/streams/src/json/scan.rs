@@ -1,6 +1,6 @@
 //! Checks a body against RFC 8259 and writes its messages as they are stored, in one pass.
 
-use super::ENDING;
+use super::stored::{ENDING, ENDING_WITHIN};
 
 /// Levels of arrays and objects that a message may have.
 pub const MOST_DEPTH: usize = 512;
@@ -30,6 +30,7 @@ pub fn flatten(body: &[u8], out: &mut Vec<u8>) -> Result<u64, Fault> {
         scanner.elements()?
     } else {
         scanner.message()?;
+        scanner.end_message(ENDING);
         1
     };
     scanner.skip_whitespace();
@@ -67,8 +68,12 @@ impl Scanner<'_> {
             count += 1;
             self.skip_whitespace();
             match self.peek() {
-                Some(b',') => self.leave_out(1),
+                Some(b',') => {
+                    self.end_message(ENDING_WITHIN);
+                    self.leave_out(1);
+                }
                 Some(b']') => {
+                    self.end_message(ENDING);
                     self.leave_out(1);
                     return Ok(count);
                 }
@@ -77,7 +82,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Writes one message.
+    /// Writes one message, without what follows it.
     fn message(&mut self) -> Result<(), Fault> {
         loop {
             self.value_or_opening()?;
@@ -87,8 +92,12 @@ impl Scanner<'_> {
             }
         }
         self.write();
-        self.out.extend_from_slice(ENDING);
         Ok(())
+    }
+
+    /// Writes what follows a message.
+    fn end_message(&mut self, ending: &[u8]) {
+        self.out.extend_from_slice(ending);
     }
 
     /// Writes a scalar, or everything down to the first scalar or empty array or object.
@@ -323,8 +332,8 @@ mod tests {
     fn exactly_one_level_of_an_array_is_taken_off() {
         for (body, count, expected) in [
             (r#"{"event":"created"}"#, 1, "{\"event\":\"created\"},\n"),
-            (r#"[{"a":1},{"b":2}]"#, 2, "{\"a\":1},\n{\"b\":2},\n"),
-            ("[[1,2], [3,4]]", 2, "[1,2],\n[3,4],\n"),
+            (r#"[{"a":1},{"b":2}]"#, 2, "{\"a\":1}, \n{\"b\":2},\n"),
+            ("[[1,2], [3,4]]", 2, "[1,2], \n[3,4],\n"),
             ("[[[1,2,3]]]", 1, "[[1,2,3]],\n"),
             ("[]", 0, ""),
             (" [ ] ", 0, ""),
@@ -332,7 +341,7 @@ mod tests {
             ("[{}]", 1, "{},\n"),
             ("null", 1, "null,\n"),
             ("\"[1,2]\"", 1, "\"[1,2]\",\n"),
-            ("[0,-1.50e+3,true]", 3, "0,\n-1.50e+3,\ntrue,\n"),
+            ("[0,-1.50e+3,true]", 3, "0, \n-1.50e+3, \ntrue,\n"),
         ] {
             assert_eq!(stored(body), Ok((count, expected.to_owned())), "{body}");
         }
@@ -430,9 +439,9 @@ mod tests {
                 other => vec![other],
             };
             prop_assert_eq!(count, messages.len() as u64);
-            let lines = messages.iter().map(Value::to_string);
-            let compact: String = lines.flat_map(|line| [line, ",\n".to_owned()]).collect();
-            prop_assert_eq!(stored, compact);
+            let lines: Vec<String> = messages.iter().map(Value::to_string).collect();
+            let end = if lines.is_empty() { "" } else { ",\n" };
+            prop_assert_eq!(stored, lines.join(", \n") + end);
         }
 
         /// Point 40: the same texts are taken as another reader takes.

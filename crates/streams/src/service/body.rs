@@ -125,9 +125,21 @@ impl Body {
         None
     }
 
+    /// Takes what follows the last message off.
+    fn drop_ending(&mut self) {
+        // A space may be between the comma and the newline.
+        while self.last_byte().is_some_and(|byte| json::ENDING_WITHIN.contains(&byte)) {
+            self.drop_back(1);
+        }
+    }
+
+    fn last_byte(&self) -> Option<u8> {
+        self.parts.last().and_then(|part| part.last()).copied()
+    }
+
     /// Makes one array of stored messages.
     pub(super) fn into_array(mut self) -> Self {
-        self.drop_back(json::ENDING.len());
+        self.drop_ending();
         self.parts.insert(0, Bytes::from_static(b"["));
         self.parts.push(Bytes::from_static(b"]"));
         if self.len() <= JOINED_BYTES { Self { parts: vec![self.to_bytes()] } } else { self }

@@ -10,7 +10,7 @@ use super::{Expected, Streams, View, encode};
 use crate::content::{ContentType, Kind};
 use crate::error::{Outcome, Problem};
 use crate::fields::{ForkFrom, Lifetime};
-use crate::json;
+use crate::json::{self, Counted};
 use crate::offset::Place;
 use crate::path::StreamPath;
 
@@ -84,51 +84,53 @@ impl Streams {
         if anchor > tail {
             return Err(Problem::ForkBeyondTail { tail });
         }
-        let is_json = source.kind() == Kind::Json;
-        if is_json {
+        if source.kind() == Kind::Json {
             self.message_start(path, anchor)?;
         }
         if from.sub_offset == 0 {
             return Ok(anchor);
         }
-        let end = self.append_end(path, anchor)?;
-        let beyond =
-            if end < tail { Problem::ForkBeyondAppend } else { Problem::ForkBeyondTail { tail } };
-        let point = if is_json {
-            self.nth_message_end(path, (anchor, end), from.sub_offset)?
-        } else {
-            Some(Offset(anchor.0.saturating_add(from.sub_offset))).filter(|point| *point <= end)
-        };
-        point.ok_or(beyond)
-    }
-
-    /// Says how far a sub-offset can reach: to the end of the append behind the offset. Of bytes
-    /// that have moved home the ends of appends are not known; no append is longer than the limit.
-    fn append_end(&self, path: &StreamPath, anchor: Offset) -> Outcome<Offset> {
         let end = self.log.append_end(path.as_str(), anchor)?.unwrap_or(anchor);
-        Ok(end.min(Offset(anchor.0.saturating_add(self.limits.append_bytes))))
+        let reached = if source.kind() == Kind::Json {
+            self.messages_end(path, (anchor, end), from.sub_offset)?
+        } else {
+            self.bytes_end((anchor, end), from.sub_offset)
+        };
+        reached.map_err(|end| {
+            if end < tail { Problem::ForkBeyondAppend } else { Problem::ForkBeyondTail { tail } }
+        })
     }
 
-    /// Finds the end of so many messages; nothing where there are fewer.
-    fn nth_message_end(
+    /// Goes so many messages on, or to the end of their append, which is stored with them; where a
+    /// fork begins an append ends, too.
+    fn messages_end(
         &self,
         path: &StreamPath,
         (start, end): (Offset, Offset),
-        count: u64,
-    ) -> Outcome<Option<Offset>> {
-        let (mut at, mut left) = (start, count);
+        messages: u64,
+    ) -> Outcome<Result<Offset, Offset>> {
+        let (mut at, mut count) = (start, json::Count::new(messages));
         while at < end {
             let most = self.limits.chunk_bytes.min(end.0 - at.0);
             let answer = self.log.read(path.as_str(), at, most)?;
             for slice in &answer.slices {
-                match json::nth_end(slice.bytes(), left) {
-                    Ok(len) => return Ok(Some(Offset(at.0 + to_u64(len)))),
-                    Err(found) => left -= found,
+                let behind = |len| Offset(at.0 + to_u64(len));
+                match count.piece(slice.bytes()) {
+                    Counted::Whole(len) => return Ok(Ok(behind(len))),
+                    Counted::AppendEnds(len) => return Ok(Err(behind(len))),
+                    Counted::Unfinished => at = behind(slice.bytes().len()),
                 }
-                at = Offset(at.0 + to_u64(slice.bytes().len()));
             }
         }
-        Ok(None)
+        Ok(Err(end))
+    }
+
+    /// Goes so many bytes on, or to the end of their append. A home does not keep where appends
+    /// end: there it is the nearest end behind that is known, and none is longer than the limit.
+    fn bytes_end(&self, (start, end): (Offset, Offset), bytes: u64) -> Result<Offset, Offset> {
+        let end = end.min(Offset(start.0.saturating_add(self.limits.append_bytes)));
+        let point = Offset(start.0.saturating_add(bytes));
+        if point <= end { Ok(point) } else { Err(end) }
     }
 
     /// Checks that an offset lies between messages.

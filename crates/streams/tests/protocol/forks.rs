@@ -91,16 +91,16 @@ fn a_sub_offset_counts_bytes_or_messages_behind_the_offset() {
     store.put("t", &create(TEXT, "first")).unwrap();
     store.post("t", &append(TEXT, "second")).unwrap();
     store.put("j", &create(JSON, r#"[{"a":1},[2,3],"x",{"d":4}]"#)).unwrap();
-    let first = 9;
+    let first = 10;
     for (name, request, expected) in [
         ("t0", fork("t", Some(0), 3), "fir"),
         ("t1", fork("t", Some(5), 3), "firstsec"),
         ("t2", fork("t", Some(5), 6), "firstsecond"),
         ("t3", Create { body: b"XY", ..fork("t", Some(0), 3) }, "firXY"),
-        ("j0", fork("j", Some(0), 2), "[{\"a\":1},\n[2,3]]"),
-        ("j1", fork("j", Some(first), 1), "[{\"a\":1},\n[2,3]]"),
-        ("j2", fork("j", Some(0), 4), "[{\"a\":1},\n[2,3],\n\"x\",\n{\"d\":4}]"),
-        ("j3", Create { body: b"[7]", ..fork("j", Some(0), 1) }, "[{\"a\":1},\n7]"),
+        ("j0", fork("j", Some(0), 2), "[{\"a\":1}, \n[2,3]]"),
+        ("j1", fork("j", Some(first), 1), "[{\"a\":1}, \n[2,3]]"),
+        ("j2", fork("j", Some(0), 4), "[{\"a\":1}, \n[2,3], \n\"x\", \n{\"d\":4}]"),
+        ("j3", Create { body: b"[7]", ..fork("j", Some(0), 1) }, "[{\"a\":1}, \n7]"),
     ] {
         let made = store.put(name, &request).unwrap();
         assert_eq!(store.chunks(name).last().unwrap().is_empty(), expected.is_empty());
@@ -128,26 +128,50 @@ fn a_sub_offset_counts_bytes_or_messages_behind_the_offset() {
 /// Point 43: of bytes at home only the nearest end behind them is known, and that no append is
 /// longer than the limit.
 #[test]
-fn a_sub_offset_reaches_to_the_end_of_the_append_as_far_as_that_is_known() {
+fn a_sub_offset_in_bytes_reaches_to_the_end_of_the_append_as_far_as_that_is_known() {
     let store = Store::new(124);
-    let batch = format!("[{}]", vec!["1"; 2000].join(","));
     store.put("t", &create(TEXT, "first")).unwrap();
     store.post("t", &append(TEXT, "second")).unwrap();
-    store.put("j", &create(JSON, &batch)).unwrap();
-    for _ in 0..3 {
-        store.post("j", &append(JSON, &batch)).unwrap();
-    }
+    let long = "x".repeat(8 << 10);
+    store.put("l", &create(TEXT, &long)).unwrap();
+    store.post("l", &append(TEXT, &long)).unwrap();
     let refused = |source, sub| code(store.put("x", &fork(source, Some(0), sub)));
     assert_eq!(refused("t", 6), "FORK_BEYOND_APPEND");
-    assert_eq!(refused("j", 2001), "FORK_BEYOND_APPEND");
-    store.put("j1", &fork("j", Some(0), 2000)).unwrap();
     store.log.checkpoint().unwrap();
     store.post("t", &append(TEXT, "third")).unwrap();
     store.put("t1", &fork("t", Some(0), 11)).unwrap();
     assert_eq!(store.all("t1"), "firstsecond");
     assert_eq!(refused("t", 12), "FORK_BEYOND_APPEND", "the log knows where it takes over");
-    store.put("j2", &fork("j", Some(0), 2001)).unwrap();
-    assert_eq!(refused("j", 4000), "FORK_BEYOND_APPEND", "no append is so long");
+    store.put("l1", &fork("l", Some(0), 8 << 10)).unwrap();
+    assert_eq!(refused("l", (8 << 10) + 1), "FORK_BEYOND_APPEND", "no append is so long");
+}
+
+/// Point 43: wherever the messages are, and however many reads they take.
+#[test]
+fn a_sub_offset_in_messages_never_reaches_beyond_its_append() {
+    let store = Store::new(133);
+    let appends = [1_u64, 2000, 1, 3, 700];
+    store.put("j", &create(JSON, "")).unwrap();
+    for count in appends {
+        let batch = format!("[{}]", ["1"].repeat(usize::try_from(count).unwrap()).join(","));
+        store.post("j", &append(JSON, &batch)).unwrap();
+    }
+    let check = |state: &str| {
+        let mut offset = 0;
+        for (number, count) in (0..).zip(appends) {
+            let name = format!("{state}{number}");
+            let whole = store.put(&name, &fork("j", Some(offset), count)).unwrap();
+            let beyond = code(store.put("x", &fork("j", Some(offset), count + 1)));
+            let is_last = number + 1 == appends.len();
+            let expected = if is_last { "FORK_BEYOND_TAIL" } else { "FORK_BEYOND_APPEND" };
+            assert_eq!(beyond, expected, "{state} {number}");
+            offset = whole.tail.0;
+        }
+        assert_eq!(store.streams.head(&path("j")).unwrap().tail.0, offset);
+    };
+    check("log");
+    store.log.checkpoint().unwrap();
+    check("home");
 }
 
 /// Who must not wait for a disk is told where one would have to.
@@ -242,10 +266,10 @@ fn forks_of_forks_read_as_one_array_and_go_their_own_ways_in_any_lane() {
         store.post("a", &append(JSON, "3")).unwrap();
         store.post("b", &append(JSON, "4")).unwrap();
         let check = |store: &Store| {
-            assert_eq!(store.all("a"), "[1,\n2,\n3]");
-            assert_eq!(store.all("b"), "[1,\n\"b\",\n4]");
-            assert_eq!(store.all("c"), "[1,\n\"b\",\n\"c\"]");
-            let inherited = store.get("c", Place::At(Offset(3))).unwrap();
+            assert_eq!(store.all("a"), "[1, \n2,\n3]");
+            assert_eq!(store.all("b"), "[1, \n\"b\",\n4]");
+            assert_eq!(store.all("c"), "[1, \n\"b\",\n\"c\"]");
+            let inherited = store.get("c", Place::At(Offset(4))).unwrap();
             assert_eq!(text_of(&inherited), "[\"b\",\n\"c\"]");
         };
         check(&store);

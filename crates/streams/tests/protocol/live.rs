@@ -94,7 +94,7 @@ fn a_poll_gives_what_is_there_waits_for_what_comes_and_ends_at_once_at_the_end()
     store.post("a", &append(JSON, "[2,3]")).unwrap();
     assert!(woken.take());
     let chunk = poll.try_chunk().unwrap().unwrap();
-    assert_eq!(text_of(&chunk), "[2,\n3]");
+    assert_eq!(text_of(&chunk), "[2, \n3]");
     assert!(chunk.is_up_to_date && !chunk.is_closed);
     assert_eq!(poll.try_chunk().unwrap(), None);
     assert!(!wait(&mut poll, &woken));
@@ -188,7 +188,7 @@ fn nobody_follows_from_inside_a_message() {
     store.put("a", &create(JSON, "[12,34]")).unwrap();
     let from = |at| store.streams.follow(&path("a"), Place::At(Offset(at)), None);
     assert_eq!(from(1).unwrap_err(), Problem::InsideMessage);
-    assert_eq!(data(&event(&mut from(4).unwrap())), "[34]");
+    assert_eq!(data(&event(&mut from(5).unwrap())), "[34]");
     assert_eq!(code(store.streams.follow(&path("b"), Place::Now, None)), "STREAM_NOT_FOUND");
 }
 

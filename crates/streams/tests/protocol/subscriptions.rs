@@ -62,7 +62,7 @@ fn streams_that_are_there_are_linked_at_their_tail_and_later_ones_before_what_wa
     assert_eq!(
         subs.get("s")["streams"],
         json!([
-            { "path": "events/old", "link_type": "glob", "acked_offset": offset(6) }
+            { "path": "events/old", "link_type": "glob", "acked_offset": offset(7) }
         ])
     );
     assert!(subs.turn().is_empty(), "history is not replayed");
@@ -318,7 +318,7 @@ fn what_a_fork_inherits_wakes_nobody() {
     assert!(subs.turn().is_empty());
     subs.post_stream("events/f", "3");
     let body: Value = serde_json::from_slice(&subs.turn().pop().unwrap().body).unwrap();
-    assert_eq!(body["streams"][0]["acked_offset"], offset(6));
+    assert_eq!(body["streams"][0]["acked_offset"], offset(7));
 }
 
 /// Point 52: nobody has to wait for an append for it to wake.
