@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use highwater_streams::content::{ContentType, Kind};
 use highwater_streams::cursor::Cursor;
-use highwater_streams::etag::{ETag, StoreTag};
+use highwater_streams::etag::{ETag, Reach, StoreTag};
 use highwater_streams::fields::{self, ForkFrom, Lifetime};
 use highwater_streams::json::{self, Count, Counted};
 use highwater_streams::offset::{Place, Token};
@@ -94,7 +94,7 @@ pub fn texts(data: &[u8]) {
         stream: highwater_log::ids::StreamId::new(highwater_log::ids::LaneId(0), 1),
         start: highwater_log::ids::Offset(3),
         end: highwater_log::ids::Offset(9),
-        is_closed: false,
+        reach: Reach::Tail,
     };
     // A list names it, if at all, by its own text or by the star.
     assert!(

@@ -1,4 +1,4 @@
-//! Entity tags: which range of which stream an answer has, and whether the stream ended with it.
+//! Entity tags: which range of which stream an answer has, and how far in the stream it reaches.
 
 use std::fmt;
 
@@ -19,15 +19,31 @@ pub struct ETag {
     pub start: Offset,
     /// Behind the last one.
     pub end: Offset,
-    /// Whether the stream is closed there.
-    pub is_closed: bool,
+    /// How far that is.
+    pub reach: Reach,
+}
+
+/// How far an answer reaches in its stream: answers say so in headers, and a cache that hears that
+/// its answer is still good keeps the headers it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// There is more.
+    Part,
+    /// To the tail, as it was then.
+    Tail,
+    /// To the end: there will never be more.
+    End,
 }
 
 impl fmt::Display for ETag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { store, stream, start, end, .. } = self;
-        let closed = if self.is_closed { ":c" } else { "" };
-        write!(f, "\"{:x}-{:x}:{start}:{end}{closed}\"", store.0, stream.0)
+        let Self { store, stream, start, end, reach } = self;
+        let mark = match reach {
+            Reach::Part => ":p",
+            Reach::Tail => "",
+            Reach::End => ":c",
+        };
+        write!(f, "\"{:x}-{:x}:{start}:{end}{mark}\"", store.0, stream.0)
     }
 }
 
@@ -65,21 +81,23 @@ mod tests {
         stream: StreamId(17),
         start: Offset(0),
         end: Offset(9),
-        is_closed: false,
+        reach: Reach::Tail,
     };
 
     /// Point 28.
     #[test]
-    fn a_tag_changes_with_store_stream_range_and_end() {
+    fn a_tag_changes_with_store_stream_range_and_reach() {
         let others = [
             ETag { store: StoreTag(0xac), ..TAG },
             ETag { stream: StreamId(18), ..TAG },
             ETag { start: Offset(1), ..TAG },
             ETag { end: Offset(8), ..TAG },
-            ETag { is_closed: true, ..TAG },
+            ETag { reach: Reach::End, ..TAG },
+            ETag { reach: Reach::Part, ..TAG },
         ];
         assert_eq!(TAG.to_string(), "\"ab-11:0:9\"");
         assert_eq!(others[4].to_string(), "\"ab-11:0:9:c\"");
+        assert_eq!(others[5].to_string(), "\"ab-11:0:9:p\"");
         for other in others {
             assert_ne!(other.to_string(), TAG.to_string());
             assert!(!TAG.is_named_by(&other.to_string()));

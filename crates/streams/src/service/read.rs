@@ -7,7 +7,7 @@ use super::room::Lease;
 use super::{Body, Streams, View};
 use crate::content::{ContentType, Kind};
 use crate::error::{Outcome, Problem};
-use crate::etag::ETag;
+use crate::etag::{ETag, Reach};
 use crate::json;
 use crate::offset::Place;
 use crate::path::StreamPath;
@@ -109,7 +109,11 @@ impl Streams {
             stream: view.id,
             start,
             end: range.next,
-            is_closed,
+            reach: match (is_up_to_date, is_closed) {
+                (_, true) => Reach::End,
+                (true, false) => Reach::Tail,
+                (false, false) => Reach::Part,
+            },
         });
         let is_json = view.kind() == Kind::Json;
         let mut body = if is_json { range.body.into_array() } else { range.body };

@@ -86,6 +86,32 @@ fn a_tag_names_exactly_one_answer_and_the_same_range_is_the_same_bytes() {
     assert!(at_end.ends_with(":c\""), "{at_end}");
 }
 
+/// Point 28: a cache that is told that its answer is still good keeps its headers.
+#[test]
+fn two_answers_of_one_tag_say_the_same_of_where_they_end() {
+    for (kind, parts) in [
+        (TEXT, ["x".repeat(64), "y".to_owned()]),
+        (BYTES, ["x".repeat(64), "y".to_owned()]),
+        (JSON, [format!("\"{}\"", "x".repeat(40)), format!("\"{}\"", "y".repeat(40))]),
+    ] {
+        let store = Store::new(68);
+        store.put("a", &create(kind, "")).unwrap();
+        let mut answers = Vec::new();
+        for part in &parts {
+            store.post("a", &append(kind, part)).unwrap();
+            answers.push(store.get("a", Place::Start).unwrap());
+        }
+        store.post("a", &close()).unwrap();
+        answers.push(store.get("a", Place::Start).unwrap());
+        let [whole, part, ..] = answers.as_slice() else { panic!("three answers") };
+        assert_eq!((whole.next, &whole.body), (part.next, &part.body), "the same range");
+        assert!(whole.is_up_to_date && !part.is_up_to_date);
+        for (one, other) in answers.iter().flat_map(|one| answers.iter().map(move |o| (one, o))) {
+            assert_eq!(one.etag == other.etag, one == other, "{one:?} {other:?}");
+        }
+    }
+}
+
 /// Point 26: whoever reads chunk by chunk gets whole characters.
 #[test]
 fn a_chunk_of_text_ends_with_a_whole_character() {
