@@ -83,6 +83,10 @@ impl Asked<'_> {
             move |streams: &Streams, path: &StreamPath| streams.follow(path, place, brought);
         let follower = cold::follow(&self.app.streams, path, place, begin).await?;
         let encoding = sse::data_encoding(follower.content_type().kind());
+        // Who asks for nothing but what is to come hears at once that nothing will.
+        let view = self.app.streams.head(path).ok().filter(|_| place == Place::Now);
+        let end = view.filter(|view| view.is_closed && view.tail == follower.position());
+        let end = end.map(|view| view.tail);
         let events = Events::new(self.app, follower);
         let mut response = Response::new(Reply::events(events, self.app.stopping.clone()));
         let headers = response.headers_mut();
@@ -91,6 +95,11 @@ impl Asked<'_> {
         headers.insert(names::ACCEL_BUFFERING, names::NO);
         if encoding.is_some() {
             headers.insert(names::SSE_ENCODING, names::BASE64);
+        }
+        if let Some(end) = end {
+            headers.insert(names::NEXT_OFFSET, offset(end));
+            headers.insert(names::UP_TO_DATE, names::TRUE);
+            headers.insert(names::CLOSED, names::TRUE);
         }
         Ok(response)
     }

@@ -14,6 +14,8 @@ use crate::metrics::Limit;
 
 /// How often connections are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often streams that are followed are kept from ending.
+const KEEP_EVERY: Duration = Duration::from_millis(250);
 
 /// The connections there are, by number.
 #[derive(Debug, Default)]
@@ -43,10 +45,17 @@ impl Rounds {
     /// Goes the rounds for as long as it is polled. When the server stops, all are asked to end.
     pub async fn walk(&self, app: &App, patience: &Patience) {
         let mut look = tokio::time::interval(LOOK_EVERY);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut keep = tokio::time::interval(KEEP_EVERY);
+        for interval in [&mut look, &mut keep] {
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        }
         let mut is_stopping = false;
         loop {
             tokio::select! {
+                _ = keep.tick() => {
+                    app.streams.keep_followed();
+                    continue;
+                }
                 _ = look.tick() => {}
                 () = app.stopping.cancelled(), if !is_stopping => is_stopping = true,
             }

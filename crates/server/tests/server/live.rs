@@ -77,6 +77,60 @@ fn a_close_or_delete_ends_waiting_readers() {
     }
 }
 
+/// Point 30: who asks from now on hears at once that nothing will come, whatever way it asks.
+#[test]
+fn from_now_on_the_end_is_told_by_the_headers_of_every_kind_of_read() {
+    let server = start(&[("long-poll-timeout", "20s")]);
+    server.make("open");
+    server.make("a");
+    server.append("a", "xyz");
+    let closed = server.ask("POST", &stream("a"), &[("Stream-Closed", "true")], "");
+    let tail = closed.next_offset();
+    for (live, status) in [("", 200), ("&live=long-poll", 204), ("&live=sse", 200)] {
+        let answer = server.ask("GET", &format!("{}?offset=now{live}", stream("a")), &[], "");
+        assert_eq!(answer.status, status, "{live}");
+        assert_eq!(answer.header("stream-closed"), Some("true"), "{live}");
+        assert_eq!(answer.header("stream-up-to-date"), Some("true"), "{live}");
+        assert_eq!(answer.header("stream-next-offset"), Some(tail.as_str()), "{live}");
+        if live == "&live=sse" {
+            let end = "\",\"upToDate\":true,\"streamClosed\":true}\n\n";
+            let control = "event: control\ndata:{\"streamNextOffset\":\"";
+            assert_eq!(answer.text(), format!("{control}{tail}{end}"));
+        }
+    }
+    // The head comes before what it would be about.
+    for (name, offset) in [("open", "now"), ("a", "-1")] {
+        let mut client = server.client();
+        client.send(events_of(name, offset));
+        let (_, headers) = client.head();
+        assert!(headers.iter().all(|(name, _)| name != "stream-closed"), "{name} {headers:?}");
+    }
+}
+
+/// Point 17: its readers wait longer than it lives without a use.
+#[test]
+fn a_stream_does_not_end_while_somebody_waits_for_what_comes() {
+    let server = start(&[("long-poll-timeout", "5s")]);
+    for name in ["events", "poll"] {
+        let headers = [("Content-Type", "text/plain"), ("Stream-TTL", "3")];
+        assert_eq!(server.ask("PUT", &stream(name), &headers, "").status, 201);
+    }
+    let mut events = server.client();
+    events.send(events_of("events", "now"));
+    events.head();
+    events.chunk();
+    let poll = format!("{}?offset=now&live=long-poll", stream("poll"));
+    assert_eq!(
+        server.ask("GET", &poll, &[], "").status,
+        204,
+        "nothing came, but the stream is there"
+    );
+    for name in ["events", "poll"] {
+        assert_eq!(server.append(name, "late").status, 204, "{name}");
+    }
+    assert!(String::from_utf8(events.chunk().unwrap()).unwrap().contains("data:late\n"));
+}
+
 /// Fan-out: all readers get the same bytes.
 #[test]
 fn many_readers_of_one_stream_get_each_event_once_and_in_order() {

@@ -92,7 +92,7 @@ impl Streams {
             self.message_start(path, position)?;
         }
         self.touch(path, &view)?;
-        let (hub, reader) = self.hubs.join(self, view.id, path);
+        let (hub, reader) = self.hubs.join(self, &view, path);
         let least_cursor = cursor.map(|brought| self.cursor(Some(brought)));
         Ok(Follower {
             hub,

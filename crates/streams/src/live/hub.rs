@@ -8,6 +8,7 @@
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
+use std::time::Duration;
 
 use highwater_log::error::LogError;
 use highwater_log::ids::{Offset, StreamId};
@@ -20,7 +21,7 @@ use super::relay::{self, Waiting};
 use super::ring::{Ring, RingNo};
 use crate::error::Problem;
 use crate::path::StreamPath;
-use crate::service::Streams;
+use crate::service::{Streams, View};
 
 /// A reader's place at its hub: nobody else's while it is there.
 pub(super) type ReaderId = usize;
@@ -38,6 +39,8 @@ pub(crate) struct Hub {
     id: StreamId,
     path: StreamPath,
     streams: Streams,
+    /// How long the stream lives after a use, where it ends then.
+    ttl: Option<Duration>,
     state: Mutex<State>,
 }
 
@@ -62,6 +65,8 @@ pub(super) struct State {
     pub attached: usize,
     /// Readers, attached or not.
     readers: Slab<Reader>,
+    /// When they used the stream last, by the wall clock.
+    used: Duration,
 }
 
 #[derive(Debug)]
@@ -75,7 +80,7 @@ enum Reader {
 }
 
 impl Hub {
-    pub fn new(id: StreamId, path: StreamPath, streams: Streams) -> Self {
+    pub fn new(view: &View, path: StreamPath, streams: Streams) -> Self {
         let state = State {
             version: 0,
             is_stale: false,
@@ -87,8 +92,9 @@ impl Hub {
             ring: Ring::new(streams.limits.ring_bytes),
             attached: 0,
             readers: Slab::new(),
+            used: streams.clock.wall(),
         };
-        Self { id, path, streams, state: Mutex::new(state) }
+        Self { id: view.id, path, streams, ttl: view.ttl(), state: Mutex::new(state) }
     }
 
     pub fn id(&self) -> StreamId {
@@ -134,6 +140,18 @@ impl Hub {
     /// Whether nobody reads from it, or nobody can.
     pub fn is_idle(&self) -> bool {
         self.state.lock().map_or(true, |state| state.readers.is_empty())
+    }
+
+    /// Whether half of the stream's life is over, and it has to be used again: it counts as used
+    /// then.
+    pub(super) fn is_due(&self, wall: Duration) -> bool {
+        let Some(ttl) = self.ttl else { return false };
+        let Ok(mut state) = self.state.lock() else { return false };
+        let is_due = wall.saturating_sub(state.used) >= ttl / 2;
+        if is_due {
+            state.used = wall;
+        }
+        is_due
     }
 
     /// Gives all who wait, where nobody has looked at news since the last call.

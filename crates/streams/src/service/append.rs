@@ -98,7 +98,7 @@ impl Streams {
     }
 
     /// What changed nothing is a use all the same; gives whether the stream is closed.
-    async fn used_again(&self, path: &StreamPath) -> Outcome<bool> {
+    pub(super) async fn used_again(&self, path: &StreamPath) -> Outcome<bool> {
         self.settle(path).await?;
         let Some(view) = self.find(path)? else { return Ok(false) };
         self.touch(path, &view)?;

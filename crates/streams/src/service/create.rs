@@ -40,12 +40,23 @@ pub struct Created {
 }
 
 impl Streams {
-    /// Makes a stream, with first content and end if asked, in one durable step.
+    /// Makes a stream, with first content and end if asked, in one durable step. To ask for one
+    /// that is there is a use of it.
     ///
     /// # Errors
     /// [`Problem::Exists`], [`Problem::NameTaken`], what is wrong with body or fork, and what the
     /// log gives.
     pub async fn create(&self, path: &StreamPath, request: &Create<'_>) -> Outcome<Created> {
+        let created = self.make(path, request).await?;
+        if created.outcome == CreateOutcome::Existing {
+            // Who sees to it that a stream is there wants it to stay. One whose time is over in
+            // this very moment was there.
+            self.used_again(path).await.ok();
+        }
+        Ok(created)
+    }
+
+    async fn make(&self, path: &StreamPath, request: &Create<'_>) -> Outcome<Created> {
         self.settle(path).await?;
         if let Some(from) = &request.fork {
             self.settle(&from.source).await?;

@@ -185,6 +185,18 @@ impl Streams {
         self.hubs.nudge();
     }
 
+    /// Uses the streams again that are followed and would end before long: a reader that waits
+    /// keeps what it waits for. To be called four times a second, the shortest life being one
+    /// second.
+    pub fn keep_followed(&self) {
+        for hub in self.hubs.due(self.clock.wall()) {
+            let view = self.find(hub.path()).ok().flatten();
+            let Some(view) = view.filter(|view| view.id == hub.id()) else { continue };
+            // One that has ended meanwhile ends its readers.
+            self.touch(hub.path(), &view).ok();
+        }
+    }
+
     /// Counts bytes of an answer that is no content of a stream among what clients have not taken
     /// yet, until they are gone.
     ///

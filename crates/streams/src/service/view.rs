@@ -1,5 +1,7 @@
 //! What is known of one stream.
 
+use std::time::Duration;
+
 use highwater_log::format::Expiry;
 use highwater_log::ids::{Offset, StreamId};
 use highwater_log::request::{ForkOf, Info};
@@ -59,6 +61,14 @@ impl View {
     }
 
     pub(super) fn is_sliding(&self) -> bool {
-        matches!(self.expiry, Some(Expiry::Sliding { .. }))
+        self.ttl().is_some()
+    }
+
+    /// How long it lives after its last use, where it ends then.
+    pub(crate) fn ttl(&self) -> Option<Duration> {
+        match self.expiry {
+            Some(Expiry::Sliding { ttl_ms }) => Some(Duration::from_millis(ttl_ms)),
+            _ => None,
+        }
     }
 }

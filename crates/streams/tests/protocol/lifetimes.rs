@@ -1,6 +1,8 @@
+use highwater_log::request::CreateOutcome;
 use highwater_streams::offset::Place;
 use highwater_streams::service::Create;
 
+use crate::following::follow;
 use crate::support::*;
 
 const TTL: u64 = 100;
@@ -48,7 +50,63 @@ fn every_use_begins_a_sliding_life_anew_and_head_is_none() {
     assert!(outlives(107, produce, produce), "a duplicate");
     for place in [Place::Start, Place::Now] {
         assert!(outlives(108, none, |store| drop(store.get("a", place).unwrap())));
+        assert!(outlives(109, none, |store| drop(follow(store, "a", place))));
     }
+    for spelling in [TEXT, "Text/Plain"] {
+        let again = Create { lifetime: ttl(TTL), ..create(spelling, "x") };
+        assert!(outlives(113, none, |store| {
+            assert_eq!(store.put("a", &again).unwrap().outcome, CreateOutcome::Existing);
+        }));
+    }
+    let refused = |store: &Store| {
+        assert_eq!(code(store.post("a", &append(JSON, "1"))), "CONTENT_TYPE_MISMATCH");
+    };
+    assert!(!outlives(114, none, refused), "what is refused is no use");
+    let forked = |store: &Store| drop(store.put("f", &fork("a", None, 0)).unwrap());
+    assert!(!outlives(115, none, forked), "the fork has a life of its own");
+}
+
+/// Point 17: somebody waits for what comes.
+#[test]
+fn a_sliding_life_goes_on_as_long_as_the_stream_is_followed_and_no_longer() {
+    let store = Store::new(116);
+    store.put("a", &Create { lifetime: ttl(TTL), ..create(TEXT, "x") }).unwrap();
+    store.put("b", &Create { lifetime: ttl(TTL), ..create(TEXT, "x") }).unwrap();
+    let fixed = Create { lifetime: until("2023-11-14T22:15:20Z"), ..create(TEXT, "x") };
+    store.put("c", &fixed).unwrap();
+    let wait_for = |seconds: u64| {
+        for _ in 0..seconds {
+            store.advance(1);
+            store.streams.keep_followed();
+        }
+    };
+    let followers = ["a", "c"].map(|name| follow(&store, name, Place::Now));
+    wait_for(5 * TTL);
+    assert!(store.streams.head(&path("a")).is_ok());
+    assert_eq!(code(store.streams.head(&path("b"))), "STREAM_NOT_FOUND", "nobody followed it");
+    assert_eq!(code(store.streams.head(&path("c"))), "STREAM_NOT_FOUND", "a fixed end");
+    drop(followers);
+    wait_for(TTL / 4);
+    assert!(store.streams.head(&path("a")).is_ok());
+    wait_for(TTL);
+    assert_eq!(code(store.streams.head(&path("a"))), "STREAM_NOT_FOUND");
+}
+
+/// Point 17: of a crash a stream that is followed is told at most half of its life too late.
+#[test]
+fn a_stream_that_is_followed_outlives_a_crash() {
+    let store = Store::new(117);
+    store.put("a", &Create { lifetime: ttl(TTL), ..create(TEXT, "x") }).unwrap();
+    let follower = follow(&store, "a", Place::Now);
+    for _ in 0..3 * TTL {
+        store.advance(1);
+        store.streams.keep_followed();
+    }
+    while store.log.step() {}
+    drop(follower);
+    let store = store.crash();
+    store.advance(TTL / 3);
+    assert!(store.streams.head(&path("a")).is_ok());
 }
 
 /// Point 17.
