@@ -18,6 +18,11 @@ pub(crate) fn text<'a>(
     }
 }
 
+/// Gives the only value of a field as text, where it has one: anything else is as good as none.
+pub(crate) fn text_or_none<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    text(headers, name).ok().flatten()
+}
+
 /// Gives the only value of a field as bytes.
 ///
 /// # Errors
@@ -35,12 +40,11 @@ pub(crate) fn bytes<'a>(
 }
 
 /// Names of fields as the protocol writes them.
-const SHOWN: [&str; 11] = [
+const SHOWN: [&str; 10] = [
     "Content-Type",
     "Stream-Seq",
     "Stream-TTL",
     "Stream-Expires-At",
-    "Stream-Closed",
     "Stream-Forked-From",
     "Stream-Fork-Offset",
     "Stream-Fork-Sub-Offset",
@@ -68,5 +72,6 @@ mod tests {
         headers.append(names::SEQ, "2".parse().unwrap());
         let refused = text(&headers, &names::SEQ).unwrap_err();
         assert!(refused.to_string().contains("Stream-Seq"), "{refused}");
+        assert_eq!(text_or_none(&headers, &names::SEQ), None);
     }
 }

@@ -37,7 +37,7 @@ impl Asked<'_> {
             // Whoever forks a stream can read it.
             self.who.may(Action::Read, fork.source.as_str())?;
         }
-        let end = protocol::closes(field(names::CLOSED)?);
+        let end = protocol::closes(fields::text_or_none(headers, &names::CLOSED));
         let content_type = content_type(headers)?;
         let body = body::collect(self.app, headers, body).await?;
         let create = Create { content_type, lifetime, end, body: &body.bytes, fork };
@@ -73,7 +73,7 @@ impl Asked<'_> {
             field(names::PRODUCER_SEQ)?,
         )?;
         let sequence = protocol::sequence(fields::bytes(headers, &names::SEQ)?)?;
-        let end = protocol::closes(field(names::CLOSED)?);
+        let end = protocol::closes(fields::text_or_none(headers, &names::CLOSED));
         let body = body::collect(self.app, headers, body).await?;
         let content = if body.bytes.is_empty() { Content::None } else { Content::Some };
         let content_type = match (content, end) {

@@ -116,6 +116,31 @@ fn the_location_of_a_new_stream_is_the_url_that_the_client_used() {
     assert_eq!((again.status, again.header("location")), (200, None));
 }
 
+/// Point 10: also where it is no text, or given twice.
+#[test]
+fn whatever_a_closed_header_says_beside_true_is_as_good_as_none() {
+    let server = start(&[]);
+    let ask = |request: &[u8]| {
+        let mut client = server.client();
+        client.send([request, b"Content-Type: text/plain\r\nContent-Length: 1\r\n\r\nx"].concat());
+        client.answer("")
+    };
+    for value in [&b"false"[..], b"yes", b"1", b"", b"true, true", b"\xff", b"tru\xc3\xa9"] {
+        let twice = [b"Stream-Closed: ", value, b"\r\nStream-Closed: ", value, b"\r\n"].concat();
+        for field in [&twice[..twice.len() / 2], &twice] {
+            for (method, statuses) in [("PUT", [200, 201]), ("POST", [204, 204])] {
+                let head = format!("{method} /v1/stream/a HTTP/1.1\r\nHost: test\r\n");
+                let answer = ask(&[head.as_bytes(), field].concat());
+                assert!(statuses.contains(&answer.status), "{field:?} {answer:?}");
+                assert_eq!(answer.header("stream-closed"), None, "{field:?}");
+            }
+        }
+    }
+    assert_eq!(server.ask("HEAD", "/v1/stream/a", &[], "").header("stream-closed"), None);
+    let closed = server.ask("POST", "/v1/stream/a", &[("Stream-Closed", "\tTrUe ")], "");
+    assert_eq!((closed.status, closed.header("stream-closed")), (204, Some("true")));
+}
+
 /// Point 18.
 #[test]
 fn chunked_bodies_are_taken_and_encoded_ones_are_refused() {
