@@ -1,5 +1,7 @@
 //! GET and HEAD of a stream: chunks, and waiting for one.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use highwater_streams::content::Kind;
 use highwater_streams::error::Problem;
@@ -29,6 +31,10 @@ enum Live {
     LongPoll,
     Sse,
 }
+
+/// How long caches may give what is read without asking, and how long after that while they ask.
+const FRESH: Duration = Duration::from_secs(60);
+const STALE: Duration = Duration::from_secs(300);
 
 /// How content goes to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +137,7 @@ impl Asked<'_> {
             let mut named = named.filter_map(|value| value.to_str().ok());
             named.any(|value| etag.is_named_by(&super::gzip::plain_tags(value)))
         });
-        let cache = if tag.is_some() { self.cache_value() } else { names::NO_STORE };
+        let cache = if tag.is_some() { self.cache_value(chunk.kept_for) } else { names::NO_STORE };
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, cache);
         headers.insert(names::NEXT_OFFSET, offset(chunk.next));
@@ -177,17 +183,47 @@ impl Asked<'_> {
         Coding::Gzip
     }
 
-    fn cache_value(&self) -> HeaderValue {
-        match self.app.settings.cache_policy() {
-            CachePolicy::Public => names::PUBLIC_MINUTE,
-            CachePolicy::Private => names::PRIVATE_MINUTE,
+    /// Says how long caches may keep what is read.
+    fn cache_value(&self, kept_for: Option<Duration>) -> HeaderValue {
+        let policy = self.app.settings.cache_policy();
+        match kept_for.filter(|longest| *longest < FRESH + STALE) {
+            Some(longest) => short_cache(policy, longest),
+            None if policy == CachePolicy::Public => names::PUBLIC_MINUTE,
+            None => names::PRIVATE_MINUTE,
         }
     }
+}
+
+/// Writes `Cache-Control` of what is not to be given to anybody later than that.
+fn short_cache(policy: CachePolicy, longest: Duration) -> HeaderValue {
+    let who = match policy {
+        CachePolicy::Public => "public",
+        CachePolicy::Private => "private",
+    };
+    let fresh = longest.min(FRESH).as_secs();
+    let stale = longest.as_secs() - fresh;
+    text(&format!("{who}, max-age={fresh}, stale-while-revalidate={stale}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Point 29.
+    #[test]
+    fn what_ends_soon_is_kept_no_longer_than_it_lives() {
+        let text = |policy, longest| short_cache(policy, Duration::from_millis(longest));
+        for (longest, expected) in [
+            (359_999, "public, max-age=60, stale-while-revalidate=299"),
+            (60_000, "public, max-age=60, stale-while-revalidate=0"),
+            (1_999, "public, max-age=1, stale-while-revalidate=0"),
+            (0, "public, max-age=0, stale-while-revalidate=0"),
+        ] {
+            assert_eq!(text(CachePolicy::Public, longest), expected);
+        }
+        let private = text(CachePolicy::Private, 90_000);
+        assert_eq!(private, "private, max-age=60, stale-while-revalidate=30");
+    }
 
     #[test]
     fn a_live_read_needs_an_offset_and_a_known_mode_and_other_parameters_do_not_matter() {

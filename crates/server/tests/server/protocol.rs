@@ -200,6 +200,10 @@ fn the_same_range_has_the_same_tag_and_is_not_sent_twice() {
     server.append("a", "y");
     let later = server.ask("GET", &stream("a"), &[("If-None-Match", &tag)], "");
     assert_eq!((later.status, later.text().as_str()), (200, "xy"));
+    server.ask("PUT", &stream("short"), &[TEXT, ("Stream-TTL", "100")], "");
+    let short = server.ask("GET", &stream("short"), &[], "");
+    let half = "public, max-age=50, stale-while-revalidate=0";
+    assert_eq!(short.header("cache-control"), Some(half));
     let now = server.ask("GET", "/v1/stream/a?offset=now", &[], "");
     assert_eq!((now.header("etag"), now.header("cache-control")), (None, Some("no-store")));
     let private = start(&[("cache", "private")]);

@@ -1,5 +1,7 @@
 //! Reads chunks of streams: whole messages, whole characters, and where the next chunk begins.
 
+use std::time::Duration;
+
 use highwater_log::error::{LogError, Rejection};
 use highwater_log::ids::Offset;
 
@@ -27,6 +29,8 @@ pub struct Chunk {
     pub is_closed: bool,
     /// Names exactly this answer; a read of what comes from now on has no name.
     pub etag: Option<ETag>,
+    /// How long it may be kept and given to others at most, where the stream's life bounds that.
+    pub kept_for: Option<Duration>,
 }
 
 /// Bytes of a stream as they are stored.
@@ -119,7 +123,8 @@ impl Streams {
         let mut body = if is_json { range.body.into_array() } else { range.body };
         range.lease.count(body.parts_mut());
         let content_type = view.content_type.clone();
-        Chunk { body, content_type, next: range.next, is_up_to_date, is_closed, etag }
+        let kept_for = view.kept_for(self.clock.wall());
+        Chunk { body, content_type, next: range.next, is_up_to_date, is_closed, etag, kept_for }
     }
 
     /// Reads stored bytes from an offset, about so many, for which that was taken of the memory for

@@ -64,6 +64,15 @@ impl View {
         self.ttl().is_some()
     }
 
+    /// How long an answer that was just given may be kept: nobody is to read what has ended, and
+    /// who reads by way of a cache uses the stream in time.
+    pub(super) fn kept_for(&self, wall: Duration) -> Option<Duration> {
+        match self.expiry? {
+            Expiry::Absolute { at_ms } => Some(Duration::from_millis(at_ms).saturating_sub(wall)),
+            Expiry::Sliding { .. } => self.ttl().map(|ttl| ttl / 2),
+        }
+    }
+
     /// How long it lives after its last use, where it ends then.
     pub(crate) fn ttl(&self) -> Option<Duration> {
         match self.expiry {

@@ -1,4 +1,7 @@
+use std::time::Duration;
+
 use highwater_log::request::CreateOutcome;
+use highwater_streams::fields::Lifetime;
 use highwater_streams::offset::Place;
 use highwater_streams::service::Create;
 
@@ -126,6 +129,22 @@ fn a_fixed_end_never_moves() {
     assert_eq!(code(store.streams.head(&path("a"))), "STREAM_NOT_FOUND");
 }
 
+/// Point 29: otherwise caches give what has ended, and keep readers from using what is read.
+#[test]
+fn what_is_read_may_be_kept_no_longer_than_the_stream_lives() {
+    let store = Store::new(118);
+    // The simulated clock begins 2023-11-14T22:13:20Z.
+    let fixed = until("2023-11-14T22:14:20Z");
+    for (name, lifetime) in [("a", Lifetime::Unsaid), ("b", ttl(TTL)), ("c", fixed)] {
+        store.put(name, &Create { lifetime, ..create(TEXT, "x") }).unwrap();
+    }
+    store.advance(20);
+    let kept = |name: &str| store.get(name, Place::Start).unwrap().kept_for;
+    assert_eq!(kept("a"), None);
+    assert_eq!(kept("b"), Some(Duration::from_secs(TTL / 2)), "this read began its life anew");
+    assert_eq!(kept("c"), Some(Duration::from_secs(40)));
+}
+
 /// Point 11.
 #[test]
 fn an_expired_stream_can_be_made_anew_in_any_shape() {
@@ -133,7 +152,7 @@ fn an_expired_stream_can_be_made_anew_in_any_shape() {
     store.put("a", &Create { lifetime: ttl(5), ..create(TEXT, "old") }).unwrap();
     store.put("b", &Create { lifetime: ttl(0), ..create(TEXT, "old") }).unwrap();
     assert_eq!(code(store.get("b", Place::Start)), "STREAM_NOT_FOUND", "a life of 0 s");
-    store.clock.advance(std::time::Duration::from_secs(6));
+    store.clock.advance(Duration::from_secs(6));
     assert_eq!(code(store.get("a", Place::Start)), "STREAM_NOT_FOUND");
     store.put("a", &create(JSON, "[1]")).unwrap();
     assert_eq!(store.all("a"), "[1]");
