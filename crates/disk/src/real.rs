@@ -2,16 +2,20 @@
 //!
 //! Symbolic links are followed between components, so that a directory may lie on another device,
 //! but never in the last one: no call opens, replaces or locks through a link.
+//!
+//! The root is the directory that was opened, not its name: one that is moved away, or hidden by a
+//! mount, stays the root, and what is put in its place is another's and is left alone.
 
 mod file;
 mod system;
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use highwater_sys::fsinfo::{DeviceNumber, dio_align};
+use highwater_sys::place::Place;
 use highwater_sys::{SysError, dir, file as sys_file, fsinfo, process};
 
 use crate::path::{LOCK_NAME, check, check_dir, is_component};
@@ -27,7 +31,7 @@ const PLAIN: sys_file::NewFile =
 /// A directory of a real file system, and what is below it.
 #[derive(Debug)]
 pub struct RealDisk {
-    root: PathBuf,
+    root: sys_file::File,
     devices: Mutex<BTreeMap<DeviceNumber, Arc<Device>>>,
     purpose: Purpose,
 }
@@ -83,26 +87,28 @@ impl RealDisk {
     }
 
     fn open_for(root: &Path, purpose: Purpose) -> DiskResult<Self> {
-        let disk = Self { root: root.to_owned(), devices: Mutex::default(), purpose };
-        // Also fails early for a root that is a file: the trailing component is then no directory.
+        let failed = |error| error_of("open", "", error);
+        let opened = sys_file::File::open_read(root).map_err(failed)?;
+        let disk = Self { root: opened, devices: Mutex::default(), purpose };
         disk.device("open", "")?;
-        dir::entries(root).map_err(|error| error_of("open", "", error))?;
+        // Also fails early for a root that is a file.
+        dir::entries(disk.at("")).map_err(failed)?;
         Ok(disk)
     }
 
-    fn at(&self, path: &PathStr) -> PathBuf {
-        if path.is_empty() { self.root.clone() } else { self.root.join(path) }
+    fn at<'a>(&'a self, path: &'a PathStr) -> Place<'a> {
+        Place::below(&self.root, Path::new(path))
     }
 
     fn device(&self, operation: &'static str, path: &PathStr) -> DiskResult<Arc<Device>> {
         let at = self.at(path);
         let failed = |error| error_of(operation, path, error);
-        let number = fsinfo::device_number(&at).map_err(failed)?;
+        let number = fsinfo::device_number(at).map_err(failed)?;
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = devices.get(&number) {
             return Ok(Arc::clone(device));
         }
-        let dir = sys_file::File::open_read(&at).map_err(failed)?;
+        let dir = sys_file::File::open_read(at).map_err(failed)?;
         let device = Arc::new(Device { dir, failure: Mutex::default() });
         devices.insert(number, Arc::clone(&device));
         Ok(device)
@@ -115,7 +121,7 @@ impl Disk for RealDisk {
         let failed = |error| error_of("create", path, error);
         // Opened buffered first: an exclusive creation with O_DIRECT that is refused for O_DIRECT
         // may leave the file behind.
-        let file = sys_file::File::create_new(&self.at(path), PLAIN).map_err(failed)?;
+        let file = sys_file::File::create_new(self.at(path), PLAIN).map_err(failed)?;
         let access = settle_access(&file, access).map_err(failed)?;
         Ok(Arc::new(RealFile::new(file, path, access)))
     }
@@ -124,8 +130,8 @@ impl Disk for RealDisk {
         check("open", path)?;
         let failed = |error| error_of("open", path, error);
         let file = match self.purpose {
-            Purpose::Write => sys_file::File::reopen(&self.at(path), PLAIN),
-            Purpose::Read => sys_file::File::reopen_read(&self.at(path)),
+            Purpose::Write => sys_file::File::reopen(self.at(path), PLAIN),
+            Purpose::Read => sys_file::File::reopen_read(self.at(path)),
         };
         let file = file.map_err(failed)?;
         let access = settle_access(&file, access).map_err(failed)?;
@@ -134,12 +140,12 @@ impl Disk for RealDisk {
 
     fn create_dir(&self, path: &PathStr) -> DiskResult<()> {
         check("create_dir", path)?;
-        dir::create_new(&self.at(path)).map_err(|error| error_of("create_dir", path, error))
+        dir::create_new(self.at(path)).map_err(|error| error_of("create_dir", path, error))
     }
 
     fn list(&self, path: &PathStr) -> DiskResult<Vec<Entry>> {
         check_dir("list", path)?;
-        let found = dir::entries(&self.at(path)).map_err(|error| error_of("list", path, error))?;
+        let found = dir::entries(self.at(path)).map_err(|error| error_of("list", path, error))?;
         let named = found.into_iter().filter_map(|(name, is_dir)| {
             let name = name.into_string().ok()?;
             let reserved = path.is_empty() && name == LOCK_NAME;
@@ -153,18 +159,18 @@ impl Disk for RealDisk {
     fn rename(&self, from: &PathStr, to: &PathStr) -> DiskResult<()> {
         check("rename", from)?;
         check("rename", to)?;
-        dir::rename_file(&self.at(from), &self.at(to))
+        dir::rename_file(self.at(from), self.at(to))
             .map_err(|error| error_of("rename", from, error))
     }
 
     fn remove(&self, path: &PathStr) -> DiskResult<()> {
         check("remove", path)?;
-        dir::remove_file(&self.at(path)).map_err(|error| error_of("remove", path, error))
+        dir::remove_file(self.at(path)).map_err(|error| error_of("remove", path, error))
     }
 
     fn sync_dir(&self, path: &PathStr) -> DiskResult<()> {
         check_dir("sync_dir", path)?;
-        dir::sync_entries(&self.at(path)).map_err(|error| error_of("sync_dir", path, error))
+        dir::sync_entries(self.at(path)).map_err(|error| error_of("sync_dir", path, error))
     }
 
     fn sync_all(&self, path: &PathStr) -> DiskResult<()> {
@@ -183,10 +189,10 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self) -> DiskResult<Box<dyn Lock>> {
-        let path = self.root.join(LOCK_NAME);
+        let place = self.at(LOCK_NAME);
         let taken = match self.purpose {
-            Purpose::Write => dir::DirLock::try_take_file(&path),
-            Purpose::Read => dir::DirLock::try_take(&path),
+            Purpose::Write => dir::DirLock::try_take_file(place),
+            Purpose::Read => dir::DirLock::try_take(place),
         };
         let taken = taken.map_err(|error| error_of("lock", LOCK_NAME, error));
         let taken = match taken {
@@ -208,7 +214,7 @@ impl Disk for RealDisk {
     }
 
     fn free_bytes(&self) -> DiskResult<u64> {
-        fsinfo::free_bytes(&self.root).map_err(|error| error_of("free_bytes", "", error))
+        fsinfo::free_bytes(self.at("")).map_err(|error| error_of("free_bytes", "", error))
     }
 }
 
@@ -325,6 +331,54 @@ mod tests {
         disk.create("lane/a", Access::Buffered).unwrap();
         assert!(disk.list("").unwrap().contains(&Entry { name: "lane".into(), is_dir: true }));
         assert_eq!(std::fs::read(dir.path().join("target")).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn a_root_that_is_moved_stays_the_root_and_what_takes_its_name_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (name, moved) = (dir.path().join("store"), dir.path().join("moved"));
+        std::fs::create_dir(&name).unwrap();
+        let disk = RealDisk::open(&name).unwrap();
+        let held = disk.lock().unwrap();
+        disk.create_dir("lane").unwrap();
+        disk.create("lane/a", Access::Buffered).unwrap().write_at(b"first", 0).unwrap();
+        let renamed = std::process::Command::new("mv").args([&name, &moved]).status().unwrap();
+        assert!(renamed.success());
+        std::fs::create_dir(&name).unwrap();
+
+        let another = RealDisk::open(&name).unwrap();
+        let _held = another.lock().unwrap();
+        another.create_dir("lane").unwrap();
+        another.create("lane/a", Access::Buffered).unwrap().write_at(b"other", 0).unwrap();
+        let mut bytes = [0; 5];
+        disk.open("lane/a", Access::Buffered).unwrap().read_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"first");
+        disk.create("lane/b", Access::Buffered).unwrap();
+        disk.rename("lane/b", "lane/c").unwrap();
+        disk.create("lane/d", Access::Buffered).unwrap();
+        disk.remove("lane/d").unwrap();
+        disk.create_dir("second").unwrap();
+        for path in ["", "lane"] {
+            disk.sync_dir(path).unwrap();
+            disk.sync_all(path).unwrap();
+        }
+        assert!(disk.free_bytes().unwrap() > 0);
+        let names = |disk: &RealDisk, path| -> Vec<String> {
+            disk.list(path).unwrap().into_iter().map(|entry| entry.name).collect()
+        };
+        assert_eq!(
+            (names(&disk, ""), names(&disk, "lane")),
+            (vec!["lane".to_owned(), "second".to_owned()], vec!["a".to_owned(), "c".to_owned()],)
+        );
+        assert_eq!(
+            (names(&another, ""), names(&another, "lane")),
+            (vec!["lane".to_owned()], vec!["a".to_owned()],)
+        );
+        // The lock goes with the directory, whatever that is called.
+        let refused = RealDisk::open(&moved).unwrap().lock().unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Locked);
+        drop(held);
+        assert!(RealDisk::open(&moved).unwrap().lock().is_ok());
     }
 
     #[test]

@@ -1,20 +1,23 @@
 //! Directories: their entries, how they become durable, and the lock that says who is alive.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{FileType, FlockOperation, IFlags, Mode};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, IFlags, Mode};
 use rustix::io::Errno;
 
-use crate::error::{SysError, SysResult, named};
+use crate::error::{SysResult, named};
 use crate::file::File;
+use crate::place::Place;
 
 /// Makes a directory that does not exist yet, for its owner alone.
 ///
 /// # Errors
 /// `EEXIST` when anything of that name exists; others of mkdir(2).
-pub fn create_new(path: &Path) -> SysResult<()> {
-    named("mkdir", rustix::fs::mkdir(path, Mode::RWXU))
+pub fn create_new<'a>(place: impl Into<Place<'a>>) -> SysResult<()> {
+    let place = place.into();
+    named("mkdir", rustix::fs::mkdirat(place.dir, place.path, Mode::RWXU))
 }
 
 /// Asks the file system to place each new directory in this one far from the others, as it does
@@ -33,28 +36,31 @@ pub fn spread_new_directories(path: &Path) -> SysResult<()> {
 ///
 /// # Errors
 /// As fsync(2).
-pub fn sync_entries(path: &Path) -> SysResult<()> {
-    File::open_read(path)?.fsync()
+pub fn sync_entries<'a>(place: impl Into<Place<'a>>) -> SysResult<()> {
+    File::open_read(place)?.fsync()
 }
 
 /// Gives a file another name, replacing a file of that name in one step.
 ///
 /// # Errors
 /// As rename(2); `EISDIR` when `from` is a directory.
-pub fn rename_file(from: &Path, to: &Path) -> SysResult<()> {
-    let stat = named("lstat", rustix::fs::lstat(from))?;
+pub fn rename_file<'a>(from: impl Into<Place<'a>>, to: impl Into<Place<'a>>) -> SysResult<()> {
+    let (from, to) = (from.into(), to.into());
+    let stat = rustix::fs::statat(from.dir, from.path, AtFlags::SYMLINK_NOFOLLOW);
+    let stat = named("lstat", stat)?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
         return named("rename", Err(Errno::ISDIR));
     }
-    named("rename", rustix::fs::rename(from, to))
+    named("rename", rustix::fs::renameat(from.dir, from.path, to.dir, to.path))
 }
 
 /// Removes a file's name.
 ///
 /// # Errors
 /// As unlink(2).
-pub fn remove_file(path: &Path) -> SysResult<()> {
-    named("unlink", rustix::fs::unlink(path))
+pub fn remove_file<'a>(place: impl Into<Place<'a>>) -> SysResult<()> {
+    let place = place.into();
+    named("unlink", rustix::fs::unlinkat(place.dir, place.path, AtFlags::empty()))
 }
 
 /// Lists the entries of a directory, in no order: each name, and whether it is a directory or a
@@ -62,17 +68,24 @@ pub fn remove_file(path: &Path) -> SysResult<()> {
 ///
 /// # Errors
 /// As open(2) and getdents64(2).
-pub fn entries(path: &Path) -> SysResult<Vec<(OsString, bool)>> {
-    let read = |error: std::io::Error| {
-        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-        SysError::new("getdents64", errno)
-    };
+pub fn entries<'a>(place: impl Into<Place<'a>>) -> SysResult<Vec<(OsString, bool)>> {
+    let open = File::open_read(place)?;
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(read)? {
-        let entry = entry.map_err(read)?;
-        let kind = entry.file_type().map_err(read)?;
-        let linked = || std::fs::metadata(entry.path()).is_ok_and(|target| target.is_dir());
-        found.push((entry.file_name(), kind.is_dir() || (kind.is_symlink() && linked())));
+    for entry in named("getdents64", Dir::read_from(&open))? {
+        let entry = named("getdents64", entry)?;
+        let name = entry.file_name();
+        if [c".", c".."].contains(&name) {
+            continue;
+        }
+        // What a link leads to counts, and not every file system says what an entry is.
+        let is_dir = match entry.file_type() {
+            FileType::Symlink | FileType::Unknown => {
+                let target = rustix::fs::statat(&open, name, AtFlags::empty());
+                target.is_ok_and(|it| FileType::from_raw_mode(it.st_mode) == FileType::Directory)
+            }
+            known => known == FileType::Directory,
+        };
+        found.push((OsStr::from_bytes(name.to_bytes()).to_owned(), is_dir));
     }
     Ok(found)
 }
@@ -88,16 +101,16 @@ impl DirLock {
     ///
     /// # Errors
     /// As open(2) and flock(2).
-    pub fn try_take(path: &Path) -> SysResult<Option<Self>> {
-        Self::try_hold(File::open_read(path)?)
+    pub fn try_take<'a>(place: impl Into<Place<'a>>) -> SysResult<Option<Self>> {
+        Self::try_hold(File::open_read(place)?)
     }
 
     /// As [`DirLock::try_take`], on a file that is made if it is missing. Follows no link.
     ///
     /// # Errors
     /// As open(2) and flock(2).
-    pub fn try_take_file(path: &Path) -> SysResult<Option<Self>> {
-        Self::try_hold(File::open_or_create(path)?)
+    pub fn try_take_file<'a>(place: impl Into<Place<'a>>) -> SysResult<Option<Self>> {
+        Self::try_hold(File::open_or_create(place)?)
     }
 
     fn try_hold(file: File) -> SysResult<Option<Self>> {

@@ -7,6 +7,7 @@ use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::error::{SysError, SysResult, last_error, named};
+use crate::place::Place;
 
 /// `O_DSYNC` as the kernel defines it: rustix gives its `OFlags::DSYNC` the value of `O_SYNC`,
 /// which would make every such write wait for all metadata too.
@@ -53,11 +54,11 @@ impl File {
     /// # Errors
     /// `EEXIST` when something of that name exists, a dangling link included; `EINVAL` when the
     /// file system refuses direct I/O. Source: open(2).
-    pub fn create_new(path: &Path, options: NewFile) -> SysResult<Self> {
+    pub fn create_new<'a>(place: impl Into<Place<'a>>, options: NewFile) -> SysResult<Self> {
         let mut flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         flags |= options.flags();
         let mode = Mode::RUSR | Mode::WUSR;
-        Ok(Self { fd: named("open", rustix::fs::open(path, flags, mode))? })
+        Ok(Self { fd: named("open", open(place, flags, mode))? })
     }
 
     /// Opens a file without a name in a directory; it vanishes when closed (`O_TMPFILE`).
@@ -74,37 +75,37 @@ impl File {
     ///
     /// # Errors
     /// As open(2). Never follows a link in the last component.
-    pub fn reopen(path: &Path, options: NewFile) -> SysResult<Self> {
+    pub fn reopen<'a>(place: impl Into<Place<'a>>, options: NewFile) -> SysResult<Self> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | options.flags();
-        Ok(Self { fd: named("open", rustix::fs::open(path, flags, Mode::empty()))? })
+        Ok(Self { fd: named("open", open(place, flags, Mode::empty()))? })
     }
 
     /// Opens a file for reading and writing, made for its owner alone if it is missing.
     ///
     /// # Errors
     /// As open(2). Never follows a link in the last component.
-    pub fn open_or_create(path: &Path) -> SysResult<Self> {
+    pub fn open_or_create<'a>(place: impl Into<Place<'a>>) -> SysResult<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let mode = Mode::RUSR | Mode::WUSR;
-        Ok(Self { fd: named("open", rustix::fs::open(path, flags, mode))? })
+        Ok(Self { fd: named("open", open(place, flags, mode))? })
     }
 
     /// Opens one of our own files again, for reading only.
     ///
     /// # Errors
     /// As open(2). Never follows a link in the last component.
-    pub fn reopen_read(path: &Path) -> SysResult<Self> {
+    pub fn reopen_read<'a>(place: impl Into<Place<'a>>) -> SysResult<Self> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        Ok(Self { fd: named("open", rustix::fs::open(path, flags, Mode::empty()))? })
+        Ok(Self { fd: named("open", open(place, flags, Mode::empty()))? })
     }
 
     /// Opens a file or directory for reading.
     ///
     /// # Errors
     /// As open(2).
-    pub fn open_read(path: &Path) -> SysResult<Self> {
+    pub fn open_read<'a>(place: impl Into<Place<'a>>) -> SysResult<Self> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        Ok(Self { fd: named("open", rustix::fs::open(path, flags, Mode::empty()))? })
+        Ok(Self { fd: named("open", open(place, flags, Mode::empty()))? })
     }
 
     /// Writes all of `bytes` at `offset` in one call.
@@ -306,6 +307,11 @@ impl File {
     pub fn is_empty(&self) -> SysResult<bool> {
         Ok(self.len()? == 0)
     }
+}
+
+fn open<'a>(place: impl Into<Place<'a>>, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+    let place = place.into();
+    rustix::fs::openat(place.dir, place.path, flags, mode)
 }
 
 /// Writes some of the bytes to a socket; gives how many, repeated after `EINTR`.

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, StatxFlags};
+use rustix::fs::{AtFlags, StatxFlags};
 
 use crate::error::{SysError, SysResult, named};
 use crate::file::File;
+use crate::place::Place;
 use rustix::io::Errno;
 
 /// Alignment that direct I/O on a file asks for.
@@ -45,8 +46,8 @@ pub struct DeviceNumber {
 ///
 /// # Errors
 /// As statx(2).
-pub fn device_number(path: &Path) -> SysResult<DeviceNumber> {
-    let stat = statx(path)?;
+pub fn device_number<'a>(place: impl Into<Place<'a>>) -> SysResult<DeviceNumber> {
+    let stat = statx(place.into())?;
     Ok(DeviceNumber { major: stat.stx_dev_major, minor: stat.stx_dev_minor })
 }
 
@@ -55,7 +56,7 @@ pub fn device_number(path: &Path) -> SysResult<DeviceNumber> {
 /// # Errors
 /// As statx(2).
 pub fn node_number(path: &Path) -> SysResult<DeviceNumber> {
-    let stat = statx(path)?;
+    let stat = statx(path.into())?;
     Ok(DeviceNumber { major: stat.stx_rdev_major, minor: stat.stx_rdev_minor })
 }
 
@@ -63,8 +64,9 @@ pub fn node_number(path: &Path) -> SysResult<DeviceNumber> {
 ///
 /// # Errors
 /// As statvfs(3).
-pub fn free_bytes(path: &Path) -> SysResult<u64> {
-    let stat = named("statfs", rustix::fs::statvfs(path))?;
+pub fn free_bytes<'a>(place: impl Into<Place<'a>>) -> SysResult<u64> {
+    let open = File::open_read(place)?;
+    let stat = named("statfs", rustix::fs::fstatvfs(&open))?;
     stat.f_bavail.checked_mul(stat.f_frsize).ok_or_else(|| SysError::new("statfs", Errno::OVERFLOW))
 }
 
@@ -95,9 +97,9 @@ pub fn free_inodes(path: &Path) -> SysResult<Option<u64>> {
     Ok(if stat.f_files == 0 { None } else { Some(stat.f_favail) })
 }
 
-fn statx(path: &Path) -> SysResult<rustix::fs::Statx> {
+fn statx(place: Place<'_>) -> SysResult<rustix::fs::Statx> {
     let flags = StatxFlags::BASIC_STATS;
-    named("statx", rustix::fs::statx(CWD, path, AtFlags::empty(), flags))
+    named("statx", rustix::fs::statx(place.dir, place.path, AtFlags::empty(), flags))
 }
 
 #[cfg(test)]

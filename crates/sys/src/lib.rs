@@ -4,8 +4,9 @@
 //! retries a barrier, and nothing interprets a failure.
 //!
 //! Walk: `buffer` (aligned memory), `memory` (advice), `file` (open, write, barriers), `uring` (a
-//! write linked to fdatasync), `extent` (FIEMAP), `dir` (exclusive directories, locks), `fsinfo`
-//! (statfs), `shutdown` (the end of a file system), `process` and `time`.
+//! write linked to fdatasync), `extent` (FIEMAP), `dir` (exclusive directories, locks), `place`
+//! (where paths begin), `fsinfo` (statfs), `shutdown` (the end of a file system), `process` and
+//! `time`.
 #![expect(unsafe_code, reason = "this crate is the one place where system calls are wrapped")]
 
 pub mod buffer;
@@ -15,6 +16,7 @@ pub mod extent;
 pub mod file;
 pub mod fsinfo;
 pub mod memory;
+pub mod place;
 pub mod process;
 pub mod published;
 pub mod shutdown;
