@@ -8,6 +8,10 @@ use super::{CachePolicy, Settings, Size, Span, text};
 /// How the names of streams begin that the server keeps for itself: keys, and subscriptions, which
 /// have to be acknowledged also when clients have filled all that they may.
 const OWN_STREAMS: &str = "__ds/";
+/// What the server may append to them at once, however little clients may: more than it does.
+const OWN_BYTES: u64 = 64 << 10;
+/// Room for the names that it needs to start.
+const LEAST_NAME: Size = Size(32);
 
 /// Why settings are refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +66,8 @@ impl Settings {
             };
             return refuse(text);
         }
-        self.log_options().check().map_err(|error| SettingsError::Refused(error.to_string()))
+        let options = self.log_options();
+        options.check().map_err(|error| SettingsError::Refused(as_settings(&error.to_string())))
     }
 
     /// Whether requests have to say who they come from.
@@ -89,11 +94,15 @@ impl Settings {
 
     /// Gives the log's settings.
     pub fn log_options(&self) -> Options {
+        let segment = self.segment_bytes.0;
+        // What clients send is bounded before it comes to the log.
+        let own = OWN_BYTES.min(segment.saturating_sub(4096 + Options::RECORD_ROOM));
         Options {
             lanes: self.wal_lanes,
             stream_lanes: self.stream_lanes,
-            segment_bytes: self.segment_bytes.0,
-            max_payload_bytes: self.max_body_bytes.0,
+            segment_bytes: segment,
+            max_payload_bytes: self.max_body_bytes.0.max(own),
+            frame_bytes: Options::default().frame_bytes.min(segment.saturating_sub(4096)),
             max_staged_bytes: self.max_staged_bytes.0,
             checkpoint_wal_bytes: self.checkpoint_wal_bytes.0,
             max_wal_bytes: self.max_wal_bytes.0,
@@ -194,6 +203,12 @@ impl Settings {
         if self.chunk_bytes < Size(1) || self.chunk_bytes > Size::mib(1024) {
             return refuse("chunk-bytes: 1 to 1GiB");
         }
+        if self.max_body_bytes < Size(1) {
+            return refuse("max-body-bytes: at least 1");
+        }
+        if self.max_name_bytes < LEAST_NAME {
+            return refuse("max-name-bytes: 32 to 4096; the server has streams of its own");
+        }
         if self.max_bodies_bytes < self.max_body_bytes {
             return refuse("max-bodies-bytes: at least max-body-bytes");
         }
@@ -215,6 +230,12 @@ impl Settings {
 
 fn refuse<T>(text: &str) -> Result<T, SettingsError> {
     Err(SettingsError::Refused(text.to_owned()))
+}
+
+/// Says what the log refuses in the names that settings have here.
+fn as_settings(refused: &str) -> String {
+    let named = refused.replace("max_payload_bytes", "max-body-bytes").replace('_', "-");
+    if named.starts_with("lanes:") { format!("wal-{named}") } else { named }
 }
 
 #[cfg(test)]
@@ -260,7 +281,38 @@ mod tests {
         assert!(refused(&both).contains("tls-self-signed"));
         assert!(refused(&[("auth-issuer", "x")]).contains("auth-jwks"));
         assert!(refused(&[("idle-timeout", "0s")]).contains("idle-timeout"));
-        assert!(refused(&[("max-wal-bytes", "1MiB")]).contains("max_wal_bytes"));
+        assert!(refused(&[("max-wal-bytes", "1MiB")]).contains("max-wal-bytes"));
+    }
+
+    #[test]
+    fn a_value_that_is_refused_is_refused_under_the_name_that_it_is_set_by() {
+        let is_setting = |name: &str| super::super::KEYS.iter().any(|key| key.name == name);
+        let mut refusals = 0;
+        for number in super::super::KEYS {
+            for text in ["0", "1", "2", "9", "100", "64KiB", "1MiB", "1GiB", "256", "65535", "0s"] {
+                let mut settings = Settings::default();
+                if number.set(&mut settings, text).is_err() {
+                    continue;
+                }
+                let Err(refused) = settings.check() else { continue };
+                let refused = refused.to_string();
+                refusals += 1;
+                let named = refused.split([':', ' ']).next().unwrap();
+                let named = named.split('=').next().unwrap();
+                assert!(is_setting(named), "{}={text}: {refused}", number.name);
+                assert!(!refused.contains('_'), "{}={text}: {refused}", number.name);
+            }
+        }
+        assert!(refusals > 20, "{refusals}");
+    }
+
+    #[test]
+    fn segments_may_be_as_small_as_is_said_and_bodies_too() {
+        let small = [("segment-bytes", "64KiB"), ("max-body-bytes", "12KiB")];
+        assert_eq!(refused(&small), "");
+        assert_eq!(refused(&[("segment-bytes", "1MiB"), ("max-body-bytes", "256KiB")]), "");
+        assert_eq!(refused(&[("max-body-bytes", "1")]), "");
+        assert!(refused(&[("segment-bytes", "64KiB")]).contains("max-body-bytes: 1 to 12288"));
     }
 
     #[test]

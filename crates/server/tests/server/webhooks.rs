@@ -121,6 +121,37 @@ fn wakes_and_is_done(server: &Running) {
     assert!(server.metrics().contains("highwater_webhooks_delivered_total 1"));
 }
 
+/// What the server keeps of a wake is longer than anything that clients may send.
+#[test]
+fn the_server_s_own_records_find_room_however_little_clients_may_send_at_once() {
+    let changes = [("webhook-localhost", "true"), ("max-body-bytes", "300")];
+    let server = start(&changes);
+    let receiver = Receiver::new();
+    let names: Vec<String> = (0..40).map(|n| format!("events/{n}{}", "x".repeat(200))).collect();
+    assert_eq!(subscribe(&server, "s", &receiver.url).status, 201);
+    let refused =
+        server.ask("PUT", &stream("b"), &[("Content-Type", "text/plain")], &"x".repeat(301));
+    assert_eq!(refused.status, 413);
+    for name in &names {
+        server.make(name);
+    }
+    for name in &names {
+        assert_eq!(server.append(name, "x").status, 204);
+    }
+    let mut missing: std::collections::BTreeSet<_> = names.iter().map(String::as_str).collect();
+    while !missing.is_empty() {
+        let (stream, _, body) = receiver.take();
+        for pending in body["streams"].as_array().unwrap() {
+            missing.remove(pending["path"].as_str().unwrap());
+        }
+        reply(stream, "200 OK", r#"{"done":true}"#);
+    }
+    wait(|| get(&server, "s")["status"] == "active", "it is not done");
+    assert!(server.ask("POST", &stream("__ds/keys"), &[], "").status < 300);
+    let server = start_in(server.stop(), &changes);
+    assert_eq!(get(&server, "s")["status"], "active");
+}
+
 /// Points 52 and 54.
 #[test]
 fn a_webhook_that_fails_is_sent_again_also_after_a_restart_and_redirects_are_failures() {
