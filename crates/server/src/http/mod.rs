@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
+use highwater_streams::error::Problem;
 use highwater_streams::path::{StreamPath, Target};
 use highwater_streams::service::Reader;
 use http::request::Parts;
@@ -218,6 +219,10 @@ impl Connection {
 
     async fn dispatch(&self, parts: &Parts, body: Incoming, operation: &mut Operation) -> Answer {
         let app = &*self.app;
+        // A proxy may have looked at the other one (RFC 9112, section 3.2).
+        if parts.headers.get_all(header::HOST).iter().nth(1).is_some() {
+            return Err(Problem::BadField { name: "Host", why: "it is given twice" }.into());
+        }
         let target = app.mount.resolve(parts.uri.path());
         if parts.method == Method::OPTIONS {
             return Ok(cors::options(route::methods(&target?)?));

@@ -153,6 +153,22 @@ fn framing_that_can_be_read_in_two_ways_is_refused_or_ends_the_connection() {
     assert_eq!(server.ask("GET", &stream("a"), &[], "").text(), "");
 }
 
+/// Who is in front may have decided by one of them, and answers name the other.
+#[test]
+fn a_request_that_names_two_hosts_is_refused() {
+    let server = start(&[]);
+    for hosts in ["Host: a\r\nHost: b", "host: a\r\nHost: a"] {
+        let mut client = server.client();
+        client.send(format!(
+            "PUT /v1/stream/a HTTP/1.1\r\n{hosts}\r\nContent-Length: 0\r\n\
+             Connection: close\r\n\r\n"
+        ));
+        let text = String::from_utf8(client.rest()).unwrap();
+        assert!(text.starts_with("HTTP/1.1 400") && text.contains("BAD_FIELD"), "{text}");
+    }
+    assert_eq!(server.ask("HEAD", &stream("a"), &[], "").status, 404);
+}
+
 #[test]
 fn a_client_that_never_reads_is_cut_and_costs_no_more_than_what_is_on_its_way() {
     let server = start(&[("write-timeout", "500ms"), ("send-buffer-bytes", "64KiB")]);
