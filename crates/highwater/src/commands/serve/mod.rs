@@ -73,23 +73,65 @@ fn signals() -> Result<Receiver<i32>> {
     Ok(receiver)
 }
 
+/// What signals ask for.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    Nothing,
+    Reload,
+    Stop,
+}
+
+/// Waits for signals, a moment at most. All that have come count at once: however often files are
+/// to be read again, the end is not kept waiting.
+fn asked(signals: &Receiver<i32>) -> Asked {
+    let first = match signals.recv_timeout(LOOK_EVERY) {
+        Ok(signal) => signal,
+        Err(RecvTimeoutError::Timeout) => return Asked::Nothing,
+        Err(RecvTimeoutError::Disconnected) => return Asked::Stop,
+    };
+    let is_end = |signal| signal != SIGHUP;
+    if is_end(first) || signals.try_iter().any(is_end) { Asked::Stop } else { Asked::Reload }
+}
+
 /// Waits for what ends the server.
 fn attend(server: &Server, signals: &Receiver<i32>) -> Ending {
     loop {
-        match signals.recv_timeout(LOOK_EVERY) {
-            Ok(SIGHUP) => server.reload(),
-            Ok(_) | Err(RecvTimeoutError::Disconnected) => {
+        match asked(signals) {
+            Asked::Nothing => {}
+            Asked::Reload => server.reload(),
+            Asked::Stop => {
                 supervisor::stopping("waiting for requests to end");
                 output::say_in_passing("highwater: stopping");
                 return Ending::Done;
             }
-            Err(RecvTimeoutError::Timeout) => {
-                if let Some(why) = server.has_failed() {
-                    supervisor::stopping(&why);
-                    output::say_in_passing(&format!("highwater: {why}"));
-                    return Ending::Failed;
-                }
-            }
         }
+        if let Some(why) = server.has_failed() {
+            supervisor::stopping(&why);
+            output::say_in_passing(&format!("highwater: {why}"));
+            return Ending::Failed;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_that_have_come_count_at_once_and_an_end_among_them_is_the_end() {
+        let (sender, receiver) = channel();
+        for _ in 0..1000 {
+            sender.send(SIGHUP).unwrap();
+        }
+        assert_eq!(asked(&receiver), Asked::Reload);
+        assert_eq!(asked(&receiver), Asked::Nothing, "a thousand are one");
+        for signal in [SIGHUP, SIGHUP, SIGTERM, SIGHUP] {
+            sender.send(signal).unwrap();
+        }
+        assert_eq!(asked(&receiver), Asked::Stop);
+        sender.send(SIGINT).unwrap();
+        assert_eq!(asked(&receiver), Asked::Stop);
+        drop(sender);
+        assert_eq!(asked(&receiver), Asked::Stop, "nobody could end it any more");
     }
 }
