@@ -19,6 +19,7 @@ mod server;
 pub mod settings;
 #[cfg(feature = "otlp")]
 mod traces;
+mod watched;
 mod webhook;
 
 pub use access::tokens::token_hash;

@@ -1,11 +1,10 @@
 //! A running server: its log, its listener, its threads, and how it ends.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use highwater_disk::real::{OpenFiles, RealDisk, SystemClock, SystemRng};
 use highwater_disk::{Clock, Rng};
@@ -37,10 +36,8 @@ use crate::net::origin::Origins;
 use crate::net::tls::Identity;
 use crate::rate::Limiter;
 use crate::settings::{self, Settings, SettingsError};
+use crate::watched::Watched;
 use crate::webhook;
-
-/// How often files of tokens and certificates are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// A running server.
 #[derive(Debug)]
@@ -61,6 +58,7 @@ impl Server {
         let allowed = OpenFiles::of_this_process();
         let allowed = Allowed { most: allowed.most, now: allowed.now };
         let files = Plan::new(&settings, threads_of(&settings), allowed)?;
+        let watched = Watched::of(&settings);
         let access = Access::load(&settings)?;
         let tls = Identity::load(&settings)?;
         let acceptor = match &tls {
@@ -122,7 +120,7 @@ impl Server {
         }
         let mut server = Self { app, tls, address, threads: Vec::new() };
         let silent = opening.finish();
-        server.start_threads(runtimes, acceptor, (&listener, silent))?;
+        server.start_threads(runtimes, acceptor, (&listener, silent), watched)?;
         Ok(server)
     }
 
@@ -186,11 +184,12 @@ impl Server {
         runtimes: Vec<Runtime>,
         acceptor: Option<TlsAcceptor>,
         (listener, mut silent): (&TcpListener, Vec<Silent>),
+        watched: Watched,
     ) -> Result<(), ServeError> {
         let door = Arc::new(Door::new(Arc::clone(&self.app), acceptor));
         // The first one also does what is done for all.
         let app = Arc::clone(&self.app);
-        runtimes[0].spawn(watch_files(Arc::clone(&app), self.tls.clone()));
+        runtimes[0].spawn(watch_files(Arc::clone(&app), self.tls.clone(), watched));
         runtimes[0].spawn(webhook::drive(app));
         runtimes[0].spawn(Arc::clone(&door).keep());
         for (number, runtime) in runtimes.into_iter().enumerate() {
@@ -313,36 +312,13 @@ fn reload(app: &App, tls: Option<&Identity>) {
 }
 
 /// Reads files again when they have changed.
-async fn watch_files(app: Arc<App>, tls: Option<Arc<Identity>>) {
-    let files: Vec<PathBuf> = app
-        .access
-        .files()
-        .chain(tls.iter().flat_map(|tls| tls.files()))
-        .map(Path::to_owned)
-        .collect();
-    if files.is_empty() {
-        return;
-    }
-    let mut seen = states(&files);
+async fn watch_files(app: Arc<App>, tls: Option<Arc<Identity>>, mut watched: Watched) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = watched.changed() => reload(&app, tls.as_deref()),
             () = app.stopping.cancelled() => return,
         }
-        let now = states(&files);
-        if now != seen {
-            seen = now;
-            reload(&app, tls.as_deref());
-        }
     }
-}
-
-fn states(files: &[PathBuf]) -> Vec<Option<(SystemTime, u64)>> {
-    let state = |file: &PathBuf| {
-        let metadata = std::fs::metadata(file).ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
-    };
-    files.iter().map(state).collect()
 }
 
 fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> ServeError {

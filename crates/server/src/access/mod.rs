@@ -159,12 +159,6 @@ impl Access {
         errors
     }
 
-    /// Lists the files that it is read from.
-    pub fn files(&self) -> impl Iterator<Item = &Path> {
-        let Files { tokens, jwks, hs256 } = &self.files;
-        [tokens, jwks, hs256].into_iter().filter_map(|file| file.as_deref())
-    }
-
     /// Finds out who a request comes from, as far as that costs next to nothing.
     pub fn shown<'a>(&self, headers: &'a HeaderMap, clock: &dyn Clock) -> Shown<'a> {
         let Some(rules) = &self.rules else { return Shown::Who(Who::Anybody) };

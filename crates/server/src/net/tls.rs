@@ -54,11 +54,6 @@ impl Identity {
         Ok(())
     }
 
-    /// Lists the files that it is read from.
-    pub fn files(&self) -> impl Iterator<Item = &Path> {
-        self.files.iter().flat_map(|(cert, key)| [cert.as_path(), key.as_path()])
-    }
-
     /// Makes what connections are accepted with.
     ///
     /// # Errors
