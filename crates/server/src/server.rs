@@ -161,6 +161,12 @@ impl Server {
         self.app.log.check().err().map(|error| error.to_string())
     }
 
+    /// Says why the log takes no changes any more, if so: reads go on, and mending it needs
+    /// somebody.
+    pub fn read_only(&self) -> Option<String> {
+        self.app.log.usage().into_iter().find_map(|lane| lane.read_only)
+    }
+
     /// Stops: accepts nothing more, lets requests end, cuts what does not end in time, and closes
     /// the log.
     pub fn stop(self) {

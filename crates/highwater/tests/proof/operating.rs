@@ -85,6 +85,34 @@ fn a_broken_file_of_tokens_is_said_on_a_hang_up_and_leaves_the_tokens_that_are_i
     assert_eq!(server.end("-TERM"), Some(0));
 }
 
+/// Somebody has to know of it, also where nobody writes.
+#[test]
+fn a_log_that_turns_read_only_is_said_once_and_is_a_metric_while_reads_go_on() {
+    let folder = temporary();
+    // Checkpoints begin with the second segment.
+    let server =
+        serve(folder.path(), &["--checkpoint-interval=1h", "--checkpoint-wal-bytes=17MiB"]);
+    let metric = "log_read_only{lane=\"0\"} ";
+    let is = |value: &str| {
+        server.ask("GET", "/metrics", "", "").1.contains(&format!("{metric}{value}\n"))
+    };
+    assert_eq!(server.ask("PUT", STREAM, "", "kept").0, 201);
+    assert!(is("0"));
+    // The home is gone: bytes cannot move there.
+    std::fs::remove_dir_all(folder.path().join("data/streams/0")).unwrap();
+    let much = "x".repeat(7 << 20);
+    assert_eq!(server.ask("PUT", "/v1/stream/much", "", &much).0, 201);
+    while !is("1") {
+        assert!(matches!(server.ask("POST", "/v1/stream/much", "", &much).0, 204 | 503));
+    }
+    let line = server.line_with("changes are refused");
+    assert!(line.starts_with("highwater: ") && line.contains("streams/0"), "{line}");
+    let (status, answer) = server.ask("POST", STREAM, "", "x");
+    assert!(status == 503 && answer.contains("LOG_READ_ONLY"), "{answer}");
+    assert_eq!(server.ask("GET", &format!("{STREAM}?offset=-1"), "", ""), (200, "kept".to_owned()));
+    assert_eq!(server.end("-TERM"), Some(0));
+}
+
 #[test]
 fn lines_for_machines_name_each_request_by_the_id_that_its_client_sees() {
     let folder = temporary();

@@ -94,6 +94,13 @@ impl Collector for Engine {
                 gauge.encode(family.encode_family(&label(lane))?)?;
             }
         }
+        let help = "1 where changes are refused since bytes could not be moved home";
+        let mut family =
+            encoder.encode_descriptor("log_read_only", help, None, MetricType::Gauge)?;
+        for (lane, usage) in lanes.iter().zip(log.usage()) {
+            let gauge = ConstGauge::new(i64::from(usage.read_only.is_some()));
+            gauge.encode(family.encode_family(&label(lane))?)?;
+        }
         for (name, help, value) in COUNTERS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for lane in &lanes {

@@ -95,6 +95,7 @@ fn asked(signals: &Receiver<i32>) -> Asked {
 
 /// Waits for what ends the server.
 fn attend(server: &Server, signals: &Receiver<i32>) -> Ending {
+    let mut is_known = false;
     loop {
         match asked(signals) {
             Asked::Nothing => {}
@@ -109,6 +110,13 @@ fn attend(server: &Server, signals: &Receiver<i32>) -> Ending {
             supervisor::stopping(&why);
             output::say_in_passing(&format!("highwater: {why}"));
             return Ending::Failed;
+        }
+        if !is_known && let Some(why) = server.read_only() {
+            is_known = true;
+            output::say_in_passing(&format!(
+                "highwater: {why}; changes are refused until the disk is mended and the server is \
+                 started anew, reads go on"
+            ));
         }
     }
 }
