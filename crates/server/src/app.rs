@@ -37,7 +37,7 @@ pub(crate) struct App {
     pub cors: Cors,
     pub limiter: Option<Limiter>,
     pub metrics: Metrics,
-    pub bodies: Budget,
+    pub bodies: Arc<Budget>,
     pub requests: Arc<Budget>,
     pub clock: Arc<dyn Clock>,
     /// Is cancelled when the server stops.

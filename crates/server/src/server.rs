@@ -108,7 +108,7 @@ impl Server {
             access,
             cors: Cors::new(&settings),
             limiter: Limiter::new(&settings),
-            bodies: Budget::new(settings.max_bodies_bytes.0),
+            bodies: Arc::new(Budget::new(settings.max_bodies_bytes.0)),
             requests: Arc::new(Budget::new(settings.max_requests_bytes.0)),
             clock,
             stopping: CancellationToken::new(),

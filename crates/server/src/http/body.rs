@@ -10,7 +10,7 @@ use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
-use super::budget::{Budget, Lease};
+use super::budget::Lease;
 use super::failure::Failure;
 use crate::app::App;
 
@@ -19,12 +19,12 @@ const MOST_DROPPED: u64 = 64 << 20;
 /// Longest time for the same.
 const DROP_WITHIN: Duration = Duration::from_secs(5);
 
-/// A body in memory.
+/// A body in memory. Work on it that outlives its request takes all of this along.
 #[derive(Debug)]
-pub(crate) struct Collected<'a> {
+pub(crate) struct Collected {
     /// Its bytes.
     pub bytes: Bytes,
-    _lease: Lease<&'a Budget>,
+    _lease: Lease,
 }
 
 /// Collects a body. What is announced takes nothing, only what has come: whoever sends nothing
@@ -33,11 +33,11 @@ pub(crate) struct Collected<'a> {
 /// # Errors
 /// [`Failure::Encoded`], [`Failure::BodyTooLarge`], [`Failure::BodyTooSlow`], [`Failure::Busy`],
 /// [`Failure::BodyBroken`].
-pub(crate) async fn collect<'a>(
-    app: &'a App,
+pub(crate) async fn collect(
+    app: &App,
     headers: &HeaderMap,
     body: Incoming,
-) -> Result<Collected<'a>, Failure> {
+) -> Result<Collected, Failure> {
     collect_up_to(app, headers, (body, u64::MAX)).await
 }
 
@@ -45,11 +45,11 @@ pub(crate) async fn collect<'a>(
 ///
 /// # Errors
 /// As [`collect`].
-pub(crate) async fn collect_up_to<'a>(
-    app: &'a App,
+pub(crate) async fn collect_up_to(
+    app: &App,
     headers: &HeaderMap,
     (mut body, limit): (Incoming, u64),
-) -> Result<Collected<'a>, Failure> {
+) -> Result<Collected, Failure> {
     let mut gathered = Gathered::new(app.bodies.lease());
     if body.is_end_stream() {
         return Ok(gathered.collected());
@@ -80,16 +80,16 @@ pub(crate) async fn collect_up_to<'a>(
 
 /// What has come of a body.
 #[derive(Debug)]
-struct Gathered<'a> {
+struct Gathered {
     /// As it came, as long as it is one piece.
     first: Bytes,
     /// Otherwise all of it.
     joined: Vec<u8>,
-    lease: Lease<&'a Budget>,
+    lease: Lease,
 }
 
-impl<'a> Gathered<'a> {
-    fn new(lease: Lease<&'a Budget>) -> Self {
+impl Gathered {
+    fn new(lease: Lease) -> Self {
         Self { first: Bytes::new(), joined: Vec::new(), lease }
     }
 
@@ -118,7 +118,7 @@ impl<'a> Gathered<'a> {
         true
     }
 
-    fn collected(self) -> Collected<'a> {
+    fn collected(self) -> Collected {
         let bytes = if self.joined.is_empty() { self.first } else { self.joined.into() };
         Collected { bytes, _lease: self.lease }
     }
@@ -184,13 +184,16 @@ fn to_usize(len: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::http::budget::Budget;
 
     /// I11.
     #[test]
     fn a_body_takes_the_memory_of_what_has_come_and_at_most_twice_that() {
         for (pieces, most) in [(vec![1000], 1000), (vec![60; 50], 3000), (vec![7; 99], 1 << 20)] {
-            let budget = Budget::new(1 << 20);
+            let budget = Arc::new(Budget::new(1 << 20));
             let mut gathered = Gathered::new(budget.lease());
             let mut whole = Vec::new();
             for (number, len) in pieces.into_iter().enumerate() {
@@ -206,7 +209,7 @@ mod tests {
             assert_eq!(gathered.collected().bytes, whole);
             assert_eq!(budget.used(), 0);
         }
-        let budget = Budget::new(100);
+        let budget = Arc::new(Budget::new(100));
         let mut gathered = Gathered::new(budget.lease());
         assert!(gathered.push(vec![0; 60].into(), 1000));
         assert!(!gathered.push(vec![0; 60].into(), 1000));

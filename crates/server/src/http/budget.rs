@@ -1,6 +1,5 @@
 //! Memory that requests share, counted in bytes (I11).
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,10 +25,10 @@ pub(crate) struct Budget {
     used: AtomicU64,
 }
 
-/// A part of a budget, which is borrowed or shared, until it is dropped.
+/// A part of a budget, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Lease<B: Deref<Target = Budget>> {
-    budget: B,
+pub(crate) struct Lease {
+    budget: Arc<Budget>,
     bytes: u64,
 }
 
@@ -37,9 +36,9 @@ pub(crate) struct Lease<B: Deref<Target = Budget>> {
 #[derive(Debug)]
 pub(crate) struct Taken {
     /// Until its answer is gone.
-    pub request: Option<Lease<Arc<Budget>>>,
+    pub request: Option<Lease>,
     /// Until its answer is begun.
-    pub head: Option<Lease<Arc<Budget>>>,
+    pub head: Option<Lease>,
 }
 
 impl Budget {
@@ -49,8 +48,8 @@ impl Budget {
     }
 
     /// Takes nothing yet.
-    pub fn lease(&self) -> Lease<&Self> {
-        Lease { budget: self, bytes: 0 }
+    pub fn lease(self: &Arc<Self>) -> Lease {
+        Lease { budget: Arc::clone(self), bytes: 0 }
     }
 
     /// Takes what a request of HTTP/2 needs that comes beside so many others of its connection;
@@ -61,7 +60,7 @@ impl Budget {
         let request = if others < FREE_REQUESTS { 0 } else { REQUEST_BYTES };
         let head = if head_bytes <= FREE_HEAD_BYTES { 0 } else { head_bytes };
         let take = |bytes: u64| {
-            let mut lease = Lease { budget: Arc::clone(self), bytes: 0 };
+            let mut lease = self.lease();
             lease.grow_to(bytes).then_some(lease)
         };
         let request = if request > 0 { Some(take(request)?) } else { None };
@@ -76,7 +75,7 @@ impl Budget {
     }
 }
 
-impl<B: Deref<Target = Budget>> Lease<B> {
+impl Lease {
     /// Takes more; takes nothing, and is false, when there is not so much left. Those that take
     /// much leave an eighth to those that take little: a few slow ones keep no others out.
     pub fn grow_to(&mut self, bytes: u64) -> bool {
@@ -99,7 +98,7 @@ impl<B: Deref<Target = Budget>> Lease<B> {
     }
 }
 
-impl<B: Deref<Target = Budget>> Drop for Lease<B> {
+impl Drop for Lease {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -123,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_is_leased_is_given_back_and_no_more_than_the_budget_is_given() {
-        let budget = Budget::new(100);
+        let budget = Arc::new(Budget::new(100));
         let mut one = budget.lease();
         assert!(one.grow_to(60) && one.grow_to(60));
         let mut two = budget.lease();
@@ -136,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_takes_much_leaves_room_to_what_takes_little_and_alone_has_all() {
-        let budget = Budget::new(1 << 20);
+        let budget = Arc::new(Budget::new(1 << 20));
         let mut large = [budget.lease(), budget.lease()];
         assert!(large[0].grow_to(600 << 10));
         assert!(!large[1].grow_to(300 << 10) && large[1].grow_to(200 << 10));

@@ -1,13 +1,14 @@
 //! What is read from the disk, or looked for among all names, is read on threads that may block: a
 //! worker never waits for that on behalf of one of its connections while the others wait for the
-//! worker. How many threads there are is a bound; beyond it reads queue.
+//! worker. How many threads there are is a bound; beyond it reads queue. A job for which nobody
+//! waits any more does not begin; one that has begun goes on to its end, and keeps until then what
+//! was taken for it (I11).
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use bytes::Bytes;
 use highwater_streams::error::{Outcome, Problem};
 use highwater_streams::live::Follower;
 use highwater_streams::offset::Place;
@@ -16,12 +17,17 @@ use highwater_streams::service::{Chunk, Create, Created, Streams};
 use highwater_streams::subscriptions::{Page, Refusal, Subscriptions};
 use serde_json::Value;
 use tokio::runtime::Handle;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
+use tokio_util::task::AbortOnDropHandle;
 
+use super::body::Collected;
 use crate::app::App;
 
 /// Threads of each worker that read from the disk.
 pub(crate) const THREADS: usize = 8;
+
+/// What a thread does, or is to do when one is free: whoever drops it, waits for it no longer.
+pub(super) type Job<T> = AbortOnDropHandle<T>;
 
 /// Reads a chunk: here where it is in memory.
 pub(super) async fn read(streams: &Streams, path: &StreamPath, place: Place) -> Outcome<Chunk> {
@@ -29,25 +35,24 @@ pub(super) async fn read(streams: &Streams, path: &StreamPath, place: Place) -> 
         return streams.read(path, place);
     }
     let (streams, path) = (streams.clone(), path.clone());
-    done(spawn_blocking(move || streams.read(&path, place))).await
+    done(job(move || streams.read(&path, place))).await
 }
 
-/// Makes a stream: where a fork begins in another may have to be looked for.
+/// Makes a stream of a request, but for its content, and a body: where a fork begins in another
+/// may have to be looked for.
 pub(super) async fn create(
     streams: &Streams,
     path: &StreamPath,
-    request: Create<'_>,
-    body: &Bytes,
+    request: Create<'static>,
+    body: Collected,
 ) -> Outcome<Created> {
     if !request.fork.as_ref().is_some_and(|from| streams.is_fork_cold(from)) {
-        return streams.create(path, &request).await;
+        return streams.create(path, &Create { body: &body.bytes, ..request }).await;
     }
-    let Create { content_type, lifetime, end, fork, .. } = request;
-    let (streams, path, body) = (streams.clone(), path.clone(), body.clone());
+    let (streams, path) = (streams.clone(), path.clone());
     let runtime = Handle::current();
-    done(spawn_blocking(move || {
-        let request = Create { content_type, lifetime, end, body: &body, fork };
-        runtime.block_on(streams.create(&path, &request))
+    done(job(move || {
+        runtime.block_on(streams.create(&path, &Create { body: &body.bytes, ..request }))
     }))
     .await
 }
@@ -63,13 +68,13 @@ pub(super) async fn follow(
         return follow(streams, path);
     }
     let (streams, path) = (streams.clone(), path.clone());
-    done(spawn_blocking(move || follow(&streams, &path))).await
+    done(job(move || follow(&streams, &path))).await
 }
 
 /// Reads subscriptions again that could not be written.
 pub(crate) async fn refresh(subscriptions: &Arc<Subscriptions>) -> Outcome<()> {
     let subscriptions = Arc::clone(subscriptions);
-    done(spawn_blocking(move || subscriptions.refresh())).await
+    done(job(move || subscriptions.refresh())).await
 }
 
 /// Looks for pending streams that are not in memory.
@@ -79,14 +84,14 @@ pub(crate) async fn search(subscriptions: &Arc<Subscriptions>) -> Outcome<()> {
         subscriptions.search();
         Ok(())
     };
-    done(spawn_blocking(searching)).await
+    done(job(searching)).await
 }
 
 /// Makes or confirms a subscription. One that is made looks at all names: one at a time.
 pub(super) async fn put(
     app: &App,
     id: &str,
-    body: &Bytes,
+    body: Collected,
     root: &str,
 ) -> Result<(Value, bool), Refusal> {
     let making = if app.subscriptions.is_there(id) {
@@ -96,11 +101,11 @@ pub(super) async fn put(
         Some(making.expect("the semaphore is never closed"))
     };
     let subscriptions = Arc::clone(&app.subscriptions);
-    let (id, body, root) = (id.to_owned(), body.clone(), root.to_owned());
+    let (id, root) = (id.to_owned(), root.to_owned());
     let runtime = Handle::current();
-    let made = spawn_blocking(move || {
+    let made = job(move || {
         runtime.block_on(async {
-            let mut put = pin!(subscriptions.put(&id, &body, &root));
+            let mut put = pin!(subscriptions.put(&id, &body.bytes, &root));
             let first = poll_fn(|context| Poll::Ready(put.as_mut().poll(context))).await;
             // It waits for a barrier, and that is for many.
             drop(making);
@@ -122,7 +127,7 @@ pub(super) async fn get(
 ) -> Result<Value, Refusal> {
     let subscriptions = Arc::clone(subscriptions);
     let (id, root) = (id.to_owned(), root.to_owned());
-    taken(spawn_blocking(move || subscriptions.get(&id, &root, &page)).await)?
+    taken(job(move || subscriptions.get(&id, &root, &page)).await)?
 }
 
 /// Lists streams by name: where nobody has listed before, all names are looked at.
@@ -133,15 +138,15 @@ pub(super) async fn list(
     limit: usize,
 ) -> Outcome<Vec<StreamPath>> {
     let streams = streams.clone();
-    done(spawn_blocking(move || Ok(streams.list(&prefix, after.as_deref(), limit)))).await
+    done(job(move || Ok(streams.list(&prefix, after.as_deref(), limit)))).await
 }
 
 /// Does something with a follower that may read from the disk; gives it back with the result.
 pub(super) fn with<T: Send + 'static>(
     mut follower: Box<Follower>,
     work: impl FnOnce(&mut Follower) -> Outcome<T> + Send + 'static,
-) -> JoinHandle<(Box<Follower>, Outcome<T>)> {
-    spawn_blocking(move || {
+) -> Job<(Box<Follower>, Outcome<T>)> {
+    job(move || {
         let result = work(&mut follower);
         (follower, result)
     })
@@ -155,6 +160,72 @@ pub(super) fn taken<T>(joined: Result<T, tokio::task::JoinError>) -> Outcome<T> 
     })
 }
 
-async fn done<T>(thread: JoinHandle<Outcome<T>>) -> Outcome<T> {
+async fn done<T>(thread: Job<Outcome<T>>) -> Outcome<T> {
     taken(thread.await)?
+}
+
+fn job<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Job<T> {
+    AbortOnDropHandle::new(spawn_blocking(work))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::budget::{Budget, Lease};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use tokio::runtime::{Builder, Runtime};
+
+    fn with_one_thread() -> Runtime {
+        Builder::new_current_thread().max_blocking_threads(1).build().unwrap()
+    }
+
+    /// Begins what goes on until it is released; gives what it says.
+    fn begin(lease: Lease) -> (Job<()>, Sender<()>, Receiver<&'static str>) {
+        let (release, held) = channel();
+        let (say, said) = channel();
+        let job = job(move || {
+            say.send("begun").unwrap();
+            held.recv().unwrap();
+            drop(lease);
+            say.send("ended").unwrap();
+        });
+        (job, release, said)
+    }
+
+    /// I11.
+    #[test]
+    fn work_for_which_nobody_waits_keeps_what_was_taken_for_it_until_it_has_ended() {
+        let runtime = with_one_thread();
+        let _entered = runtime.enter();
+        let budget = Arc::new(Budget::new(100));
+        let mut lease = budget.lease();
+        assert!(lease.grow_to(60));
+        let (begun, release, said) = begin(lease);
+        assert_eq!(said.recv(), Ok("begun"));
+        drop(begun);
+        assert_eq!(budget.used(), 60);
+        release.send(()).unwrap();
+        assert_eq!(said.recv(), Ok("ended"));
+        assert_eq!(budget.used(), 0);
+    }
+
+    /// I11.
+    #[test]
+    fn work_for_which_nobody_waits_never_begins_and_gives_back_what_was_taken_for_it() {
+        let runtime = with_one_thread();
+        let _entered = runtime.enter();
+        let budget = Arc::new(Budget::new(100));
+        let (first, release, said) = begin(budget.lease());
+        assert_eq!(said.recv(), Ok("begun"));
+        let mut lease = budget.lease();
+        assert!(lease.grow_to(60));
+        let (given_up, _keep, unsaid) = begin(lease);
+        let last = job(|| "last");
+        drop(given_up);
+        release.send(()).unwrap();
+        runtime.block_on(first).unwrap();
+        assert_eq!(runtime.block_on(last).unwrap(), "last");
+        assert_eq!(budget.used(), 0);
+        assert!(unsaid.recv().is_err(), "it has begun");
+    }
 }

@@ -73,7 +73,7 @@ impl Asked<'_> {
             Method::PUT => {
                 self.may(Action::Admin, id)?;
                 let body = self.collect(body).await?;
-                let (value, is_new) = cold::put(self.app, id, &body.bytes, &self.root()).await?;
+                let (value, is_new) = cold::put(self.app, id, body, &self.root()).await?;
                 let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
                 Ok(json_answer(status, &value))
             }
@@ -132,7 +132,7 @@ impl Asked<'_> {
     }
 
     /// Collects a body, none of which here needs to be long.
-    async fn collect(&self, body: Incoming) -> Result<Collected<'_>, Failure> {
+    async fn collect(&self, body: Incoming) -> Result<Collected, Failure> {
         body::collect_up_to(self.app, &self.parts.headers, (body, MOST_OF_A_BODY)).await
     }
 
@@ -142,8 +142,8 @@ impl Asked<'_> {
         self.who.may(Action::Admin, &path)?;
         let body = self.collect(body).await?;
         // A client that goes away does not end it half-way.
-        let (subscriptions, body) = (Arc::clone(&self.app.subscriptions), body.bytes.clone());
-        let rotating = tokio::spawn(async move { subscriptions.rotate_keys(&body).await });
+        let subscriptions = Arc::clone(&self.app.subscriptions);
+        let rotating = tokio::spawn(async move { subscriptions.rotate_keys(&body.bytes).await });
         let (value, is_new) = cold::taken(rotating.await)??;
         if is_new {
             tracing::info!(key = %value, "webhooks get another key");

@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use crate::net::taking::Taking;
 use crate::net::watch::Flight;
 
-use super::budget::{Budget, Lease};
+use super::budget::Lease;
 use super::sse::Events;
 
 /// Most that is given at once to a client which may take none of it, bytes: a frame of HTTP/2.
@@ -60,7 +60,7 @@ struct Pieces {
     /// let come, all before.
     ending: Ending,
     /// What the request takes.
-    _room: Option<Lease<Arc<Budget>>>,
+    _room: Option<Lease>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,12 +127,7 @@ impl Reply {
     }
 
     /// The same for an answer of HTTP/2, which is given piece by piece.
-    pub fn carry_in_pieces(
-        &mut self,
-        flight: Flight,
-        taking: Option<Taking>,
-        room: Option<Lease<Arc<Budget>>>,
-    ) {
+    pub fn carry_in_pieces(&mut self, flight: Flight, taking: Option<Taking>, room: Option<Lease>) {
         let is_short = self.len().is_some_and(|len| len <= SHORT_BYTES);
         let ending = if is_short { Ending::WithTheRest } else { Ending::Apart };
         let (number, rest) = (0, Bytes::new());

@@ -17,9 +17,9 @@ use highwater_streams::path::StreamPath;
 use highwater_streams::service::Streams;
 use highwater_streams::sse;
 use http::{HeaderValue, Response, StatusCode, header};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep};
 
+use super::cold::Job;
 use super::failure::offset;
 use super::reply::Reply;
 use super::{Answer, Asked, cold, names};
@@ -125,7 +125,7 @@ enum Reader {
     /// Here.
     Here(Box<Follower>),
     /// With a thread that reads from the disk for it.
-    Away(JoinHandle<(Box<Follower>, Outcome<Next>)>),
+    Away(Job<(Box<Follower>, Outcome<Next>)>),
     /// Nowhere: nothing more can be read.
     Lost,
 }

@@ -40,8 +40,8 @@ impl Asked<'_> {
         let end = protocol::closes(fields::text_or_none(headers, &names::CLOSED));
         let content_type = content_type(headers)?;
         let body = body::collect(self.app, headers, body).await?;
-        let create = Create { content_type, lifetime, end, body: &body.bytes, fork };
-        let created = cold::create(&self.app.streams, path, create, &body.bytes).await?;
+        let create = Create { content_type, lifetime, end, body: &[], fork };
+        let created = cold::create(&self.app.streams, path, create, body).await?;
         Ok(self.created(path, &created))
     }
 
