@@ -330,3 +330,7 @@ async fn watch_files(app: Arc<App>, tls: Option<Arc<Identity>>, mut watched: Wat
 fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> ServeError {
     move |source| ServeError::System { what, source }
 }
+
+#[cfg(test)]
+#[path = "panic_tests.rs"]
+mod panic_tests;

@@ -228,4 +228,11 @@ mod tests {
         assert_eq!(budget.used(), 0);
         assert!(unsaid.recv().is_err(), "it has begun");
     }
+
+    #[tokio::test]
+    #[should_panic(expected = "broken on purpose")]
+    async fn what_panics_on_a_thread_panics_in_the_request_that_waits_for_it() {
+        let broken = job(|| -> Outcome<()> { panic!("broken on purpose") });
+        done(broken).await.ok();
+    }
 }
