@@ -43,7 +43,8 @@ impl ContentType {
         let plain = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let is_token = |part: &str| !part.is_empty() && part.bytes().all(is_token_byte);
         let is_type = plain.split_once('/').is_some_and(|(a, b)| is_token(a) && is_token(b));
-        if !is_type || given.chars().any(char::is_control) {
+        // Parameters may be set off by tabs.
+        if !is_type || given.chars().any(|c| c.is_control() && c != '\t') {
             return Err(Problem::BadField { name: "Content-Type", why: "it is no type/subtype" });
         }
         let limit = u64::try_from(MAX_CONTENT_TYPE_LEN).expect("a small constant");
@@ -109,6 +110,8 @@ mod tests {
         assert_eq!(plain.plain(), other.plain());
         assert_eq!(plain.as_given(), "text/plain");
         assert_eq!(other.as_given(), "Text/PLAIN; charset=UTF-8");
+        let tabbed = ContentType::parse("text/plain\t;\tcharset=UTF-8").unwrap();
+        assert_eq!(tabbed.plain(), "text/plain");
         let again = ContentType::stored(other.plain(), other.given());
         assert_eq!(again, other);
     }
