@@ -155,6 +155,10 @@ impl Asked<'_> {
         if coding != Coding::AlwaysPlain {
             headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
         }
+        if chunk.etag.is_some() && self.app.settings.cache_policy() == CachePolicy::Private {
+            // Two people may share a browser: what one may read the other may not.
+            headers.append(header::VARY, HeaderValue::from_static("authorization"));
+        }
         if is_known {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return response;

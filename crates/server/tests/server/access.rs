@@ -212,6 +212,21 @@ fn shared_caches_may_not_keep_what_only_some_may_read() {
     assert_eq!(cache(&start(&[("cache", "private")]), ""), "private");
 }
 
+/// Point 29: of two people at one browser.
+#[test]
+fn a_private_cache_does_not_give_what_one_token_reads_to_another() {
+    let server = guarded(&[("a", "all", "create+read")], &[]);
+    assert_eq!(ask(&server, "all", "PUT", &stream("a")).status, 201);
+    let read = ask(&server, "all", "GET", &stream("a"));
+    assert_eq!((read.status, read.header("vary")), (200, Some("authorization")));
+    let tag = [("Authorization", "Bearer all"), ("If-None-Match", "*")];
+    let known = server.ask("GET", &stream("a"), &tag, "");
+    assert_eq!((known.status, known.header("vary")), (304, Some("authorization")));
+    let open = start(&[]);
+    open.make("a");
+    assert_eq!(open.ask("GET", &stream("a"), &[], "").header("vary"), None);
+}
+
 #[test]
 fn a_scope_for_the_metrics_is_for_no_stream_and_one_for_a_stream_not_for_the_metrics() {
     let tokens = [
