@@ -272,6 +272,12 @@ impl Log {
         settled
     }
 
+    /// Gives what to wait for until everything that was acknowledged of any stream can be seen.
+    /// Only where acknowledgements run ahead of the barrier is there anything.
+    pub fn settle_all(&self) -> Vec<Ticket<()>> {
+        self.lanes.iter().filter_map(Lane::settle_all).collect()
+    }
+
     /// Gives what to wait for until all that is staged of a stream can be seen, whether or not it
     /// was acknowledged: for those who are refused because of what nobody sees yet. Nothing where
     /// all of it can be seen, or there is no such stream.

@@ -266,6 +266,15 @@ impl Lane {
         is_behind.then(|| Ticket::until_visible(self, last, ()))
     }
 
+    /// The same for all streams of the lane.
+    pub(crate) fn settle_all(self: &Arc<Self>) -> Option<Ticket<()>> {
+        self.relaxed_within()?;
+        let state = self.lock();
+        let last = state.staging.stamp().min(state.held.from).0.checked_sub(1)?;
+        let is_behind = Lsn(last) >= state.durable && state.check_healthy().is_ok();
+        is_behind.then(|| Ticket::until_visible(self, Lsn(last), ()))
+    }
+
     /// Gives what to wait for until all that is staged of a stream can be seen, acknowledged or
     /// not; nothing where it can. A lane that has failed says so to whoever waits.
     pub(crate) fn unseen(self: &Arc<Self>, name: &str) -> Option<Ticket<()>> {

@@ -97,6 +97,7 @@ pub(super) async fn put(
     let making = if app.subscriptions.is_there(id) {
         None
     } else {
+        app.subscriptions.settle_streams().await;
         let making = Arc::clone(&app.making).acquire_owned().await;
         Some(making.expect("the semaphore is never closed"))
     };
@@ -125,6 +126,7 @@ pub(super) async fn get(
     root: &str,
     page: Page,
 ) -> Result<Value, Refusal> {
+    subscriptions.settle_streams().await;
     let subscriptions = Arc::clone(subscriptions);
     let (id, root) = (id.to_owned(), root.to_owned());
     taken(job(move || subscriptions.get(&id, &root, &page)).await)?
@@ -137,6 +139,7 @@ pub(super) async fn list(
     after: Option<String>,
     limit: usize,
 ) -> Outcome<Vec<StreamPath>> {
+    streams.settle_all().await?;
     let streams = streams.clone();
     done(job(move || Ok(streams.list(&prefix, after.as_deref(), limit)))).await
 }

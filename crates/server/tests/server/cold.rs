@@ -93,6 +93,37 @@ fn whoever_appends_reads_it_back_although_it_is_acknowledged_before_its_barrier(
     assert!(server.ask("GET", &stream("a"), &[], "").text().ends_with("at the end"));
 }
 
+/// Point 49, where acknowledgements run ahead of the barrier.
+#[test]
+fn a_subscription_begins_behind_what_was_acknowledged_before_it() {
+    let server = start(&[("durability", "relaxed=1h"), ("wal-lanes", "3")]);
+    let json = [("Content-Type", "application/json")];
+    let put = |name: &str| server.ask("PUT", &stream(name), &json, "[1,2]").next_offset();
+    let target = stream("__ds/subscriptions/s");
+    let shown = || -> Vec<(String, String)> {
+        let value = server.ask("GET", &target, &[], "").json();
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        let streams = value["streams"].as_array().unwrap().iter();
+        streams.map(|link| (text(&link["path"]), text(&link["acked_offset"]))).collect()
+    };
+    let names = ["ev/1", "ev/2", "ev/3", "ev/4", "named", "x/added"];
+    let mut expected: Vec<(String, String)> =
+        names[..5].iter().map(|name| ((*name).to_owned(), put(name))).collect();
+    let body = r#"{"type":"pull-wake","pattern":"ev/*","streams":["named"],"wake_stream":"w"}"#;
+    assert_eq!(server.ask("PUT", &target, &[], body).status, 201);
+    assert_eq!(shown(), expected);
+    expected.push((names[5].to_owned(), put(names[5])));
+    let body = r#"{"streams":["x/added"]}"#;
+    assert_eq!(server.ask("POST", &(target.clone() + "/streams"), &[], body).status, 204);
+    assert_eq!(shown(), expected);
+    put("ev/5");
+    expected.insert(4, ("ev/5".to_owned(), format!("{:016}_{:016}", 0, 0)));
+    assert_eq!(shown(), expected, "one that was made later is followed from its start");
+    put("ev/6");
+    let list = server.ask("GET", &stream("__ds/streams?prefix=ev/"), &[], "").json();
+    assert_eq!(list["streams"].as_array().unwrap().len(), 6, "lists have what was acknowledged");
+}
+
 /// Points 42 and 43.
 #[test]
 fn a_fork_begins_among_messages_at_home() {

@@ -134,6 +134,18 @@ impl Streams {
         }
     }
 
+    /// Waits until everything that was acknowledged of any stream can be seen. To be awaited before
+    /// [`Streams::list`].
+    ///
+    /// # Errors
+    /// What the log gives.
+    pub async fn settle_all(&self) -> Outcome<()> {
+        for settled in self.log.settle_all() {
+            settled.await?;
+        }
+        Ok(())
+    }
+
     /// Says whether reading a stream from a place on would read from the disk.
     pub fn is_cold(&self, path: &StreamPath, place: Place) -> bool {
         // What is looked at begins with the byte before.

@@ -26,7 +26,7 @@ const MOST_ID: usize = 256;
 impl Subscriptions {
     /// Makes a subscription, or confirms that it is there: body of the answer, and whether it is
     /// new. `root` is the URL of the stream root as the client used it. Looks at all names, so it
-    /// is for a thread that serves nobody.
+    /// is for a thread that serves nobody, when [`Subscriptions::settle_streams`] is done.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -93,6 +93,7 @@ impl Subscriptions {
     /// [`Refusal`].
     pub async fn add_streams(&self, id: &str, body: &[u8]) -> Result<(), Refusal> {
         let names = wire::streams(body)?;
+        self.settle_streams().await;
         self.settle_acknowledged().await;
         let entry = self.entry(id)?;
         let decide = |entry: &Entry, subscription: &mut Subscription, turn: &mut Turn| {

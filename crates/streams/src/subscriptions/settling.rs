@@ -68,6 +68,14 @@ impl Subscriptions {
         self.settle().await;
     }
 
+    /// Waits until everything that was acknowledged of any stream can be seen. To be awaited before
+    /// [`Subscriptions::put`], so that a subscription begins behind what was appended before, and
+    /// before [`Subscriptions::get`].
+    pub async fn settle_streams(&self) {
+        // A log that has failed tells whoever changes something.
+        self.streams.settle_all().await.ok();
+    }
+
     /// Finds out what the appends mean that were noted; lets others go on meanwhile.
     pub(super) async fn settle(&self) {
         let mut breath = Breath::default();
