@@ -5,7 +5,7 @@ pub type DiskResult<T> = Result<T, DiskError>;
 
 /// A disk operation that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{operation} {path}: {message}")]
+#[error("{operation}{}: {message}", place(.path))]
 pub struct DiskError {
     /// What was done, as in `sync_data`.
     pub operation: &'static str,
@@ -64,5 +64,21 @@ impl DiskError {
         message: impl Into<String>,
     ) -> Self {
         Self { operation, path: path.to_owned(), kind, message: message.into() }
+    }
+}
+
+/// Names the place of an error; the root has no name.
+fn place(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!(" {path}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_its_place_but_for_the_root_which_has_no_name() {
+        let said = |path| DiskError::new("open", path, ErrorKind::Denied, "no").to_string();
+        assert_eq!((said("a/b").as_str(), said("").as_str()), ("open a/b: no", "open: no"));
     }
 }

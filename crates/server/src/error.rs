@@ -11,7 +11,7 @@ pub enum ServeError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}")]
     Listen {
         /// Which.
         address: SocketAddr,
@@ -47,7 +47,7 @@ pub enum ServeError {
         why: String,
     },
     /// The system refused something.
-    #[error("{what}: {source}")]
+    #[error("{what}")]
     System {
         /// What.
         what: &'static str,

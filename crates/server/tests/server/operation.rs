@@ -110,6 +110,8 @@ fn a_server_that_cannot_start_says_why() {
     let other = tempfile::tempdir().unwrap();
     let taken = Server::start(settings(&other, &[("listen", &address)])).unwrap_err();
     assert!(matches!(taken, ServeError::Listen { .. }), "{taken}");
+    let why = std::error::Error::source(&taken).unwrap().to_string();
+    assert!(why.contains("in use") && !taken.to_string().contains(&why), "{taken}, said once");
     let open = Server::start(settings(&other, &[("listen", "0.0.0.0:0")])).unwrap_err();
     assert!(open.to_string().contains("--insecure-no-auth"), "{open}");
     drop(first);
