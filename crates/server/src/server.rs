@@ -295,7 +295,8 @@ fn open(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Log, ServeError> 
         clock: Arc::clone(clock),
         rng: Box::new(SystemRng::new()) as Box<dyn Rng>,
     };
-    Log::open(machine, &settings.log_options(), Driver::Threads).map_err(|e| failed(e.to_string()))
+    let opened = Log::open(machine, &settings.log_options(), Driver::Threads);
+    opened.map_err(|error| failed(settings::as_settings(error).to_string()))
 }
 
 fn data_error(settings: &Settings, why: String) -> ServeError {

@@ -1,5 +1,6 @@
 //! Which combinations of settings cannot be meant.
 
+use highwater_log::error::OpenError;
 use highwater_log::options::{Durability, Options};
 use highwater_streams::subscriptions::url_policy::UrlPolicy;
 
@@ -67,7 +68,7 @@ impl Settings {
             return refuse(text);
         }
         let options = self.log_options();
-        options.check().map_err(|error| SettingsError::Refused(as_settings(&error.to_string())))
+        options.check().map_err(|error| SettingsError::Refused(as_settings(error).to_string()))
     }
 
     /// Whether requests have to say who they come from.
@@ -233,9 +234,24 @@ fn refuse<T>(text: &str) -> Result<T, SettingsError> {
 }
 
 /// Says what the log refuses in the names that settings have here.
-fn as_settings(refused: &str) -> String {
-    let named = refused.replace("max_payload_bytes", "max-body-bytes").replace('_', "-");
-    if named.starts_with("lanes:") { format!("wal-{named}") } else { named }
+pub(crate) fn as_settings(refused: OpenError) -> OpenError {
+    match refused {
+        OpenError::Settings(why) => {
+            let why = why.replace("max_payload_bytes", "max-body-bytes").replace('_', "-");
+            let is_of_logs = why.starts_with("lanes:");
+            OpenError::Settings(if is_of_logs { format!("wal-{why}") } else { why })
+        }
+        OpenError::Mismatch { what, stored, asked } => {
+            let names = [
+                ("lanes", "wal-lanes"),
+                ("stream_lanes", "stream-lanes"),
+                ("segment_bytes", "segment-bytes"),
+            ];
+            let known = names.iter().find(|(its, _)| *its == what);
+            OpenError::Mismatch { what: known.map_or(what, |(_, ours)| ours), stored, asked }
+        }
+        other => other,
+    }
 }
 
 #[cfg(test)]

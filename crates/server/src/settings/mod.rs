@@ -11,6 +11,7 @@ mod text;
 mod value;
 
 pub use check::SettingsError;
+pub(crate) use check::as_settings;
 pub use value::{
     Amount, Barrier, CachePolicy, DurabilityMode, LogFormat, Rate, Runtime, Size, Span, Threads,
     Value, ValueKind, WritePathMode, text_of,

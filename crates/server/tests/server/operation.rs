@@ -116,7 +116,11 @@ fn a_server_that_cannot_start_says_why() {
     assert!(open.to_string().contains("--insecure-no-auth"), "{open}");
     drop(first);
     let lanes = Server::start(settings(&folder, &[("wal-lanes", "3")])).unwrap_err();
-    assert!(lanes.to_string().contains("made with"), "{lanes}");
+    assert!(lanes.to_string().contains("set wal-lanes to 1"), "{lanes}");
+    for (name, text) in [("stream-lanes", "2"), ("segment-bytes", "32MiB")] {
+        let differs = Server::start(settings(&folder, &[(name, text)])).unwrap_err().to_string();
+        assert!(differs.contains(&format!("made with {name} = ")), "{differs}");
+    }
     Server::start(settings(&folder, &[])).unwrap();
 }
 
