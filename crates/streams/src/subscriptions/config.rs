@@ -8,7 +8,7 @@ use super::url_policy::{Endpoint, UrlPolicy};
 use crate::path::StreamPath;
 
 /// Leases that may be asked for, milliseconds.
-const LEASES_MS: std::ops::RangeInclusive<u64> = 1_000..=600_000;
+pub(super) const LEASES_MS: std::ops::RangeInclusive<u64> = 1_000..=600_000;
 /// Lease where none is asked for, milliseconds.
 const DEFAULT_LEASE_MS: u64 = 30_000;
 /// Longest description, bytes.

@@ -12,11 +12,13 @@ use std::task::{Poll, Waker};
 use highwater_log::request::Walk;
 
 use super::budget::Budget;
+use super::config::LEASES_MS;
 use super::entry::{Entry, Held, Standing};
 use super::index::{Index, named};
 use super::journal::{Journal, Staged};
 use super::keys::{Entropy, Keys};
 use super::machine::Turn;
+use super::moment;
 use super::notes::Notes;
 use super::refusal::Refusal;
 use super::state::{Flight, Phase, Sizes, Subscription};
@@ -159,7 +161,9 @@ impl Subscriptions {
             }
             bell.notes.due_ms()
         };
-        self.lock().due.values().copied().chain(late_ms).min()
+        let first_ms = self.lock().due.values().copied().chain(late_ms).min()?;
+        let is_misplaced = moment::is_misplaced(first_ms, self.now_ms(), *LEASES_MS.end());
+        Some(if is_misplaced { 0 } else { first_ms })
     }
 
     /// Is done when [`Subscriptions::due_ms`] may have become earlier.
@@ -229,7 +233,7 @@ impl Subscriptions {
         let due: Vec<String> = inner
             .due
             .iter()
-            .filter(|(_, due_ms)| **due_ms <= now_ms)
+            .filter(|(_, due_ms)| moment::has_come(**due_ms, now_ms, *LEASES_MS.end()))
             .map(|(id, _)| id.clone())
             .collect();
         let mut taken = Vec::new();

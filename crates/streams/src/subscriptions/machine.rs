@@ -6,6 +6,7 @@
 use highwater_log::ids::Offset;
 
 use super::config::{Delivery, bad};
+use super::moment;
 use super::refusal::Refusal;
 use super::state::{Event, Flight, Link, Phase, Room, Subscription};
 use crate::error::Problem;
@@ -106,16 +107,16 @@ impl Subscription {
         match &self.phase {
             // Nobody has answered in time: an attempt that failed. Who was called by it is fenced,
             // so the next one is another wake.
-            Phase::Delivering { attempt, until_ms, .. } if *until_ms <= turn.now_ms => {
+            Phase::Delivering { attempt, until_ms, .. } if self.is_over(*until_ms, turn) => {
                 let (attempt, wake_id) = (*attempt, turn.wake_id.clone());
                 self.generation += 1;
                 self.retry(wake_id, attempt, turn);
             }
-            Phase::Leased { until_ms, .. } if *until_ms <= turn.now_ms => {
+            Phase::Leased { until_ms, .. } if self.is_over(*until_ms, turn) => {
                 self.enter(Phase::Idle, turn);
             }
             Phase::Retrying { next_ms, .. }
-                if *next_ms <= turn.now_ms && self.pending.is_empty() && !self.looks_for_more() =>
+                if is_due(*next_ms, turn) && self.pending.is_empty() && !self.looks_for_more() =>
             {
                 self.enter(Phase::Idle, turn);
             }
@@ -134,14 +135,14 @@ impl Subscription {
                 Task::Deliver { attempt: 0 }
             }
             Phase::Retrying { attempt, next_ms, .. }
-                if *next_ms <= turn.now_ms && !self.looks_for_more() =>
+                if is_due(*next_ms, turn) && !self.looks_for_more() =>
             {
                 Task::Deliver { attempt: *attempt }
             }
             // What became of it could not be written.
             Phase::Delivering { attempt, .. } => Task::Deliver { attempt: *attempt },
             Phase::Waiting { announce_ms: Some(at_ms), attempt, .. }
-                if *at_ms <= turn.now_ms && !self.looks_for_more() =>
+                if is_due(*at_ms, turn) && !self.looks_for_more() =>
             {
                 Task::Announce { attempt: *attempt }
             }
@@ -161,7 +162,7 @@ impl Subscription {
                 (turn.wake_id.clone(), 0)
             }
             Phase::Retrying { wake_id, attempt, next_ms }
-                if *next_ms <= turn.now_ms && !self.pending.is_empty() =>
+                if is_due(*next_ms, turn) && !self.pending.is_empty() =>
             {
                 (wake_id.clone(), *attempt)
             }
@@ -298,7 +299,7 @@ impl Subscription {
             return Err(Refusal::WrongType("pull-wake"));
         }
         let wake_id = match &self.phase {
-            Phase::Leased { holder, until_ms, .. } if *until_ms > turn.now_ms => {
+            Phase::Leased { holder, until_ms, .. } if !self.is_over(*until_ms, turn) => {
                 let holder = holder.clone().unwrap_or_default();
                 return Err(Refusal::AlreadyClaimed { holder, generation: self.generation });
             }
@@ -340,7 +341,7 @@ impl Subscription {
         let is_live = match &self.phase {
             Phase::Idle | Phase::Waiting { .. } => false,
             Phase::Delivering { until_ms, .. } | Phase::Leased { until_ms, .. } => {
-                *until_ms > turn.now_ms
+                !self.is_over(*until_ms, turn)
             }
             Phase::Retrying { .. } => true,
         };
@@ -405,6 +406,11 @@ impl Subscription {
         turn.now_ms.saturating_add(self.config.lease_ttl_ms)
     }
 
+    /// Whether a lease has ended.
+    fn is_over(&self, until_ms: u64, turn: &Turn) -> bool {
+        moment::has_come(until_ms, turn.now_ms, self.config.lease_ttl_ms)
+    }
+
     fn enter(&mut self, phase: Phase, turn: &mut Turn) {
         self.record(Event::Wake { generation: self.generation, phase }, turn);
     }
@@ -413,6 +419,11 @@ impl Subscription {
         self.apply(&event);
         turn.events.push(event);
     }
+}
+
+/// Whether something is to be tried again.
+fn is_due(next_ms: u64, turn: &Turn) -> bool {
+    moment::has_come(next_ms, turn.now_ms, LONGEST_RETRY_MS)
 }
 
 /// Delay after so many failed attempts: doubling, with jitter, bounded.

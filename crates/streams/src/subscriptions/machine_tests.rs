@@ -70,6 +70,33 @@ fn done_acknowledges_what_the_webhook_had_and_what_came_since_wakes_again() {
     assert_eq!((subscription.phase.clone(), subscription.due_ms()), (Phase::Idle, None));
 }
 
+/// Points 52 and 53.
+#[test]
+fn a_clock_that_is_set_back_makes_no_lease_and_no_pause_last() {
+    let (later, lease_ms) = (365 * 86_400_000, 1000);
+    let mut called = webhook();
+    called.observe("events/a", seen(1, 5), Room::Free);
+    tick(&mut called, later);
+    let first = sent(&called, 0);
+    assert_eq!(tick(&mut called, later - 1000), None, "a second is nothing");
+    called.delivered(&first, Delivered::Accepted, &mut at(later - 900)).unwrap();
+    assert!(matches!(called.phase, Phase::Leased { .. }));
+    assert_eq!(tick(&mut called, 1000), Some(Task::Deliver { attempt: 0 }), "its lease is over");
+    let second = sent(&called, 0);
+    called.delivered(&second, Delivered::Failed, &mut at(later)).unwrap();
+    assert_eq!(tick(&mut called, later - 1000), None);
+    assert_eq!(tick(&mut called, 5000), Some(Task::Deliver { attempt: 1 }), "nor is that pause");
+
+    let mut pulled = pull();
+    pulled.observe("events/a", seen(1, 5), Room::Free);
+    pulled.claim("one", &mut at(later)).unwrap();
+    let wake = pulled.wake().unwrap();
+    assert!(pulled.claim("other", &mut at(later + lease_ms - 1)).is_err());
+    pulled.claim("other", &mut at(1000)).unwrap();
+    let fenced = pulled.release(&wake, &mut at(1000));
+    assert_eq!(fenced, Err(Refusal::Fenced), "the first one's lease is over");
+}
+
 /// Point 52.
 #[test]
 fn a_webhook_that_fails_is_sent_again_later_and_later_as_the_same_wake() {

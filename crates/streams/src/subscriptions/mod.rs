@@ -25,6 +25,7 @@ mod journal;
 pub mod keys;
 mod links;
 pub mod machine;
+mod moment;
 mod notes;
 mod page;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 
 use highwater_log::ids::Offset;
 
+use super::moment;
 use crate::path::StreamPath;
 use crate::service::Expected;
 
@@ -51,7 +52,7 @@ impl Notes {
     pub fn take(&mut self, now_ms: u64) -> Vec<(StreamPath, Note)> {
         let mut taken: Vec<(StreamPath, Note)> = self.fresh.drain().collect();
         self.late.retain(|path, (note, at_ms)| {
-            let is_due = *at_ms <= now_ms;
+            let is_due = moment::has_come(*at_ms, now_ms, FIRST_MS << MOST_LOOKS);
             if is_due {
                 taken.push((path.clone(), *note));
             }
@@ -126,6 +127,16 @@ impl Note {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_back_puts_nothing_off() {
+        let path = StreamPath::relative("a").unwrap();
+        let mut notes = Notes::default();
+        let year_ms = 365 * 86_400_000;
+        notes.put_off(path, Note { tail: Offset(5), is_unsure: false, looks: 0 }, year_ms);
+        assert_eq!(notes.take(year_ms - 1000).len(), 0);
+        assert_eq!(notes.take(1000).len(), 1);
+    }
 
     #[test]
     fn a_stream_is_noted_once_and_looked_for_until_it_shows_what_it_should() {

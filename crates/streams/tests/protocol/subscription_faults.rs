@@ -203,3 +203,33 @@ fn a_lane_that_has_failed_stops_no_webhook_of_a_subscription_in_another_one() {
         assert!(subs.subs.due_ms().is_some_and(|due_ms| due_ms > 0), "others after a pause");
     }
 }
+
+/// Points 52 and 53: a machine whose clock was a year ahead when leases and pauses began.
+#[test]
+fn a_clock_that_is_set_back_keeps_no_webhook_and_no_worker_waiting_also_over_a_crash() {
+    for has_crashed in [false, true] {
+        let mut subs = Subs::new(14);
+        let at = |subs: &Subs, second| subs.store.clock.set_wall(Duration::from_secs(second));
+        at(&subs, 1_800_000_000);
+        subs.put("failing", &hook()).unwrap();
+        subs.put("pulled", &pull()).unwrap();
+        subs.put_stream("wake/pool", "[]");
+        subs.put_stream("events/a", "[1]");
+        let sent = subs.turn();
+        assert_eq!(sent.len(), 1);
+        subs.run(subs.subs.delivered(&sent[0], Delivered::Failed)).unwrap();
+        let claim = |subs: &Subs, worker: &str| {
+            let body = json!({ "worker": worker }).to_string();
+            subs.run(subs.subs.claim("pulled", body.as_bytes())).map(drop)
+        };
+        claim(&subs, "one").unwrap();
+        assert!(subs.turn().is_empty(), "it is to be tried again, later");
+        at(&subs, 1_768_000_000);
+        if has_crashed {
+            subs = subs.crash();
+        }
+        assert_eq!(subs.turn().len(), 1, "{has_crashed}");
+        assert_eq!(claim(&subs, "other"), Ok(()), "{has_crashed}");
+        assert_eq!(refusal(claim(&subs, "one")), "ALREADY_CLAIMED");
+    }
+}
