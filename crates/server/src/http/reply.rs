@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -227,6 +226,8 @@ impl Body for Reply {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::net::watch::Watch;
     use http_body_util::BodyExt as _;
