@@ -18,7 +18,7 @@ use crate::etag::StoreTag;
 
 /// From when it is published until a key signs, seconds: twice as long as receivers may keep what
 /// is published.
-const PUBLISHED_BEFORE_S: u64 = 600;
+pub(super) const PUBLISHED_BEFORE_S: u64 = 600;
 /// How long a key is published when another one signs, seconds: longer than a delivery and the time
 /// in which a receiver takes it for new.
 const PUBLISHED_AFTER_S: u64 = 3600;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::config::parse_body;
 use super::hub::Subscriptions;
-use super::keys::{KeyRecord, Keys, Rotation};
+use super::keys::{KeyRecord, Keys, PUBLISHED_BEFORE_S, Rotation};
 use super::refusal::Refusal;
 use super::store::add_key;
 use super::wire::moment;
@@ -40,7 +40,11 @@ impl Subscriptions {
             return Err(Problem::Busy("another key is being made".to_owned()).into());
         };
         let (keys, now_s) = (self.keys(), self.now_s());
-        if why == Rotation::Planned && keys.newest_from() > now_s {
+        let ms = |seconds: u64| seconds.saturating_mul(1000);
+        let (from_ms, ahead_ms) = (ms(keys.newest_from()), ms(PUBLISHED_BEFORE_S));
+        // One that waits for a clock that was set back is not waited for.
+        let waits = !super::moment::has_come(from_ms, ms(now_s), ahead_ms);
+        if why == Rotation::Planned && waits {
             return Ok((told(&keys), false));
         }
         let record = KeyRecord::rotate(&keys, why, now_s, &*self.settings.entropy);

@@ -233,3 +233,23 @@ fn a_clock_that_is_set_back_keeps_no_webhook_and_no_worker_waiting_also_over_a_c
         assert_eq!(refusal(claim(&subs, "one")), "ALREADY_CLAIMED");
     }
 }
+
+#[test]
+fn a_clock_that_is_set_back_keeps_no_other_key_from_being_made() {
+    let subs = Subs::new(15);
+    let at = |second| subs.store.clock.set_wall(Duration::from_secs(second));
+    let rotate = || subs.run(subs.subs.rotate_keys(b"")).unwrap();
+    at(1_800_000_000);
+    let (first, is_new) = rotate();
+    assert!(is_new && !rotate().1);
+    at(1_768_000_000);
+    let (second, is_new) = rotate();
+    assert!(is_new && first["kid"] != second["kid"] && !rotate().1, "{second}");
+    at(1_768_000_600);
+    subs.put("s", &hook()).unwrap();
+    subs.put_stream("events/a", "[1]");
+    let webhook = subs.turn().pop().unwrap();
+    subs.verify(&webhook);
+    let signature = &webhook.headers.iter().find(|(name, _)| *name == "webhook-signature");
+    assert!(signature.unwrap().1.contains(second["kid"].as_str().unwrap()), "{signature:?}");
+}
