@@ -123,7 +123,7 @@ impl Streams {
         let mut body = if is_json { range.body.into_array() } else { range.body };
         range.lease.count(body.parts_mut());
         let content_type = view.content_type.clone();
-        let kept_for = view.kept_for(self.clock.wall());
+        let kept_for = view.kept_for(&*self.clock);
         Chunk { body, content_type, next: range.next, is_up_to_date, is_closed, etag, kept_for }
     }
 

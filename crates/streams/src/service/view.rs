@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use highwater_disk::Clock;
 use highwater_log::format::Expiry;
 use highwater_log::ids::{Offset, StreamId};
 use highwater_log::request::{ForkOf, Info};
@@ -66,9 +67,11 @@ impl View {
 
     /// How long an answer that was just given may be kept: nobody is to read what has ended, and
     /// who reads by way of a cache uses the stream in time.
-    pub(super) fn kept_for(&self, wall: Duration) -> Option<Duration> {
+    pub(super) fn kept_for(&self, clock: &dyn Clock) -> Option<Duration> {
         match self.expiry? {
-            Expiry::Absolute { at_ms } => Some(Duration::from_millis(at_ms).saturating_sub(wall)),
+            Expiry::Absolute { at_ms } => {
+                Some(Duration::from_millis(at_ms).saturating_sub(clock.wall()))
+            }
             Expiry::Sliding { .. } => self.ttl().map(|ttl| ttl / 2),
         }
     }
