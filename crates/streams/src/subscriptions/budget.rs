@@ -48,9 +48,23 @@ impl Budget {
         self.sizes().kept.saturating_add(more) <= self.most_bytes
     }
 
-    /// Whether there is room for another cursor.
-    pub fn for_cursors(&self) -> Room {
-        if self.takes(1) { Room::Free } else { Room::Full }
+    /// Takes so much more for cursors, if all of it is there: nobody else is promised it then.
+    pub fn reserve(&self, more: u64) -> bool {
+        let with = |kept: u64| kept.checked_add(more).filter(|sum| *sum <= self.most_bytes);
+        more == 0 || self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with).is_ok()
+    }
+
+    /// Takes so much more for cursors, or what there is; gives how much.
+    pub fn reserve_up_to(&self, more: u64) -> u64 {
+        let free = |kept: u64| more.min(self.most_bytes.saturating_sub(kept));
+        let with = |kept: u64| Some(kept + free(kept));
+        let before = self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with);
+        before.map_or(0, free)
+    }
+
+    /// Gives back what was taken and is not counted.
+    pub fn give_back(&self, bytes: u64) {
+        self.kept.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Whether there is room for another link that waits for a wake.
@@ -70,15 +84,39 @@ mod tests {
         let budget = Budget::new(400);
         let (none, some) = (Sizes::default(), Sizes { kept: 399, implied: 99 });
         budget.count(none, some);
-        assert_eq!((budget.for_cursors(), budget.for_waiting()), (Room::Free, Room::Free));
+        assert_eq!(budget.for_waiting(), Room::Free);
         assert!(budget.takes(1) && !budget.takes(2) && !budget.takes(u64::MAX));
         let more = Sizes { implied: 100, ..some };
         budget.count(some, more);
-        assert_eq!((budget.for_cursors(), budget.for_waiting()), (Room::Free, Room::Full));
+        assert_eq!((budget.takes(1), budget.for_waiting()), (true, Room::Full));
         let full = Sizes { kept: 400, implied: 0 };
         budget.count(more, full);
-        assert_eq!((budget.for_cursors(), budget.for_waiting()), (Room::Full, Room::Free));
+        assert_eq!((budget.takes(1), budget.for_waiting()), (false, Room::Free));
         budget.count(full, none);
         assert_eq!(budget.sizes(), none);
+    }
+
+    /// I11.
+    #[test]
+    fn however_many_take_at_once_no_more_is_given_than_there_is() {
+        let budget = Budget::new(10_000);
+        let given = std::thread::scope(|scope| {
+            let takers: Vec<_> = (0..4_u64)
+                .map(|number| {
+                    let budget = &budget;
+                    scope.spawn(move || {
+                        let more = 7 + number;
+                        let all = (0..500).filter(|_| budget.reserve(more)).map(|_| more);
+                        let parts = (0..500).map(|_| budget.reserve_up_to(more));
+                        all.sum::<u64>() + parts.sum::<u64>()
+                    })
+                })
+                .collect();
+            takers.into_iter().map(|taker| taker.join().unwrap()).sum::<u64>()
+        });
+        assert_eq!((given, budget.sizes().kept), (10_000, 10_000));
+        assert!(budget.reserve(0) && !budget.reserve(1) && budget.reserve_up_to(1) == 0);
+        budget.give_back(3);
+        assert_eq!((budget.reserve(4), budget.reserve_up_to(4)), (false, 3));
     }
 }

@@ -121,12 +121,16 @@ impl Subscriptions {
     /// Takes what became of a webhook.
     ///
     /// # Errors
-    /// What the log gives, and [`Problem::Full`] where there was no room for its cursors: it is
-    /// sent again.
+    /// What the log gives, and [`Problem::Full`] where there was no room for all of its cursors:
+    /// the rest is sent again.
     pub async fn delivered(&self, webhook: &Webhook, outcome: Delivered) -> Result<(), Refusal> {
         self.settle().await;
         let changed = self.change(&webhook.id, |_, subscription, turn| {
             if subscription.incarnation == webhook.incarnation {
+                if outcome == Delivered::Done {
+                    let more = subscription.bytes_of_new(&webhook.sent.tails);
+                    turn.room_bytes = self.budget.reserve_up_to(more);
+                }
                 return Ok(subscription.delivered(&webhook.sent, outcome, turn));
             }
             Ok(Ok(()))

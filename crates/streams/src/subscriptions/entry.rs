@@ -114,6 +114,11 @@ impl Drop for Entry {
 }
 
 impl Held {
+    /// Counts what was reserved of the budget: what is not used of it is given back with the lock.
+    pub fn count_reserved(&mut self, bytes: u64) {
+        self.counted.kept += bytes;
+    }
+
     /// Whether the subscription is there, and as it is kept.
     ///
     /// # Errors

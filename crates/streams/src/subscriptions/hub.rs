@@ -203,8 +203,10 @@ impl Subscriptions {
         let mut turn = self.new_turn();
         let mut held = entry.lock();
         held.check()?;
+        let answer = decide(entry, &mut held.subscription, &mut turn);
+        held.count_reserved(turn.room_bytes);
+        let answer = answer?;
         let Held { subscription, journal, .. } = &mut *held;
-        let answer = decide(entry, subscription, &mut turn)?;
         let mut staged = None;
         if !turn.events.is_empty() {
             match journal.stage(&self.streams.log, subscription, &turn.events) {
@@ -262,7 +264,7 @@ impl Subscriptions {
         let id = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(id);
         let random = random.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let (now_ms, wake_id) = (self.now_ms(), format!("w_{id}"));
-        Turn { now_ms, wake_id, random, room: self.budget.for_cursors(), events: Vec::new() }
+        Turn { now_ms, wake_id, random, room_bytes: 0, events: Vec::new() }
     }
 
     /// Notes when a subscription is to be looked at. One that is deleted has nothing to note: its

@@ -55,13 +55,22 @@ impl Subscriptions {
     ///
     /// # Errors
     /// [`Problem::Full`].
-    pub(super) fn check_room(&self, more: u64) -> Result<(), Refusal> {
-        if self.budget.takes(more) {
-            return Ok(());
-        }
+    fn check_room(&self, more: u64) -> Result<(), Refusal> {
+        if self.budget.takes(more) { Ok(()) } else { Err(self.full()) }
+    }
+
+    /// Takes so much more for links, or nothing.
+    ///
+    /// # Errors
+    /// [`Problem::Full`].
+    pub(super) fn reserve(&self, more: u64) -> Result<(), Refusal> {
+        if self.budget.reserve(more) { Ok(()) } else { Err(self.full()) }
+    }
+
+    fn full(&self) -> Refusal {
         let most = self.settings.limits.links_bytes;
         let why = format!("the streams that subscriptions follow take {most} bytes of memory");
-        Err(Problem::Full(why).into())
+        Problem::Full(why).into()
     }
 
     pub(super) fn link_by_name(

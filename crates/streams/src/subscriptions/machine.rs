@@ -8,7 +8,7 @@ use highwater_log::ids::Offset;
 use super::config::{Delivery, bad};
 use super::moment;
 use super::refusal::Refusal;
-use super::state::{Event, Flight, Link, Phase, Room, Subscription};
+use super::state::{Event, Flight, Link, Phase, Subscription};
 use crate::error::Problem;
 
 /// First delay before something is tried again, milliseconds.
@@ -27,8 +27,8 @@ pub struct Turn {
     pub wake_id: String,
     /// Randomness for jitter.
     pub random: u64,
-    /// Whether there is room for cursors that were not kept before.
-    pub room: Room,
+    /// Memory for cursors that were not kept before, bytes.
+    pub room_bytes: u64,
     /// What the subscription was changed by, in order.
     pub events: Vec<Event>,
 }
@@ -195,8 +195,8 @@ impl Subscription {
     /// Takes the outcome of a webhook; one of an earlier attempt or wake means nothing any more.
     ///
     /// # Errors
-    /// [`Problem::Full`] where there is no room for its cursors: what it was done with is sent
-    /// again, as if it had failed.
+    /// [`Problem::Full`] where there is no room for all of its cursors: what got none is sent again,
+    /// as if it had failed.
     pub fn delivered(
         &mut self,
         sent: &Sent,
@@ -208,21 +208,22 @@ impl Subscription {
             return Ok(());
         }
         let (wake_id, attempt) = (wake_id.clone(), *attempt);
-        let room = self.check_room(&sent.tails, turn);
         match outcome {
-            Delivered::Done if room.is_ok() => {
-                self.acknowledge(&sent.tails, turn);
+            Delivered::Done => {
+                let acknowledged = self.acknowledge_within(&sent.tails, turn);
+                if acknowledged.is_err() {
+                    self.retry(wake_id, attempt, turn);
+                    return acknowledged;
+                }
                 self.enter(Phase::Idle, turn);
             }
             Delivered::Accepted => {
                 let next = Phase::Leased { wake_id, holder: None, until_ms: *until_ms };
                 self.enter(next, turn);
             }
-            Delivered::Done | Delivered::Failed => {
-                self.retry(wake_id, attempt, turn);
-            }
+            Delivered::Failed => self.retry(wake_id, attempt, turn),
         }
-        if outcome == Delivered::Done { room } else { Ok(()) }
+        Ok(())
     }
 
     /// Takes the outcome of writing the wake event.
@@ -358,16 +359,26 @@ impl Subscription {
         }
     }
 
+    /// Moves those cursors for which there is room: whatever is done with is not told again.
+    fn acknowledge_within(
+        &mut self,
+        acks: &[(String, Offset)],
+        turn: &mut Turn,
+    ) -> Result<(), Refusal> {
+        let mut left = turn.room_bytes;
+        let mut fits = |ack: &&(String, Offset)| {
+            let rest = left.checked_sub(self.bytes_of_new(std::slice::from_ref(*ack)));
+            left = rest.unwrap_or(left);
+            rest.is_some()
+        };
+        let fitting: Vec<_> = acks.iter().filter(|ack| fits(ack)).cloned().collect();
+        self.acknowledge(&fitting, turn);
+        if fitting.len() == acks.len() { Ok(()) } else { Err(no_room()) }
+    }
+
     /// Whether there is room for the cursors that these acknowledgements make.
     fn check_room(&self, acks: &[(String, Offset)], turn: &Turn) -> Result<(), Refusal> {
-        let is_new = |(path, offset): &(String, Offset)| {
-            self.moved(path, *offset).is_some_and(|link| link.is_implied)
-        };
-        if turn.room == Room::Full && acks.iter().any(is_new) {
-            let why = "there is no room for another cursor of a subscription".to_owned();
-            return Err(Problem::Full(why).into());
-        }
-        Ok(())
+        if self.bytes_of_new(acks) > turn.room_bytes { Err(no_room()) } else { Ok(()) }
     }
 
     /// Gives the link whose cursor an acknowledgement moves.
@@ -424,6 +435,10 @@ impl Subscription {
 /// Whether something is to be tried again.
 fn is_due(next_ms: u64, turn: &Turn) -> bool {
     moment::has_come(next_ms, turn.now_ms, LONGEST_RETRY_MS)
+}
+
+fn no_room() -> Refusal {
+    Problem::Full("there is no room for another cursor of a subscription".to_owned()).into()
 }
 
 /// Delay after so many failed attempts: doubling, with jitter, bounded.

@@ -4,10 +4,17 @@ use highwater_log::ids::Offset;
 use proptest::prelude::*;
 
 use super::*;
+use crate::subscriptions::state::Room;
 use crate::subscriptions::state::tests::{seen, subscription};
 
 fn at(now_ms: u64) -> Turn {
-    Turn { now_ms, wake_id: format!("w{now_ms}"), random: 20, room: Room::Free, events: Vec::new() }
+    Turn {
+        now_ms,
+        wake_id: format!("w{now_ms}"),
+        random: 20,
+        room_bytes: u64::MAX,
+        events: Vec::new(),
+    }
 }
 
 fn webhook() -> Subscription {

@@ -14,7 +14,7 @@ use super::keys::Claims;
 use super::machine::{Turn, WakeRef};
 use super::page::Page;
 use super::refusal::Refusal;
-use super::state::{Event, Room, Subscription, bytes_of_named};
+use super::state::{Event, Subscription, bytes_of_named};
 use super::wire;
 use crate::error::{Outcome, Problem};
 
@@ -100,7 +100,9 @@ impl Subscriptions {
             let events: Vec<Event> =
                 names.iter().map(|name| self.link_by_name(entry, subscription, name)).collect();
             let new = names.iter().filter(|name| !subscription.names(name));
-            self.check_room(new.map(|name| bytes_of_named(name)).sum())?;
+            let more = new.map(|name| bytes_of_named(name)).sum();
+            self.reserve(more)?;
+            turn.room_bytes = more;
             for event in events {
                 subscription.apply(&event);
                 turn.events.push(event);
@@ -193,8 +195,9 @@ impl Subscriptions {
                 self.observe_named(entry, subscription, path);
                 added.extend((!is_known).then_some(path));
             }
-            if !self.budget.takes(subscription.bytes_of_new(&report.acks)) {
-                turn.room = Room::Full;
+            let more = subscription.bytes_of_new(&report.acks);
+            if self.budget.reserve(more) {
+                turn.room_bytes = more;
             }
             let answer = subscription.ack(&report.wake, &report.acks, report.progress, turn);
             // What got no cursor takes the room of what waits, or is looked for.
@@ -313,9 +316,12 @@ impl Subscriptions {
         let mut subscription = Subscription::replay(&[created, Event::Complete])
             .expect("what is created and complete is a subscription");
         let entry = self.take_place(&subscription)?;
-        let made = self
-            .link_all(&entry, &mut subscription)
-            .and_then(|()| Ok(Journal::create(&self.streams.log, &subscription)?));
+        let linked = self.link_all(&entry, &mut subscription);
+        let kept = subscription.sizes.kept;
+        let made = linked.and_then(|()| self.reserve(kept)).and_then(|()| {
+            let created = Journal::create(&self.streams.log, &subscription);
+            Ok(created.inspect_err(|_| self.budget.give_back(kept))?)
+        });
         let (journal, staged) = match made {
             Ok(made) => made,
             Err(refusal) => {
@@ -325,6 +331,7 @@ impl Subscriptions {
             }
         };
         let mut held = entry.lock();
+        held.count_reserved(kept);
         held.links_then = subscription.links.len();
         (held.subscription, held.journal, held.standing) = (subscription, journal, Standing::Kept);
         for path in std::mem::take(&mut held.missed) {

@@ -107,7 +107,7 @@ fn a_cursor_that_finds_no_room_is_refused_and_its_wake_comes_again() {
         done += 1;
     }
     assert!((5..20).contains(&done), "{done}");
-    assert!(subs.subs.sizes().kept <= BYTES + 400);
+    assert!(subs.subs.sizes().kept <= BYTES);
     // A worker is told, too.
     subs.store.clock.advance(std::time::Duration::from_secs(90));
     let webhook = subs.turn().pop().expect("it comes again");
@@ -129,6 +129,39 @@ fn a_cursor_that_finds_no_room_is_refused_and_its_wake_comes_again() {
     let again = json!({ "wake_id": told["wake_id"], "generation": told["generation"],
         "acks": [{ "stream": "new/00", "offset": offset(6) }], "done": true });
     assert_eq!(subs.ack("s", token, &again), Ok(false));
+}
+
+/// A wake that tells of more than there is room for takes exactly what there is, and of the rest it
+/// comes again.
+#[test]
+fn a_webhook_that_is_done_takes_the_room_there_is_and_is_sent_again_for_the_rest() {
+    // What waits has a quarter as much, so that a wake tells of six.
+    let cursor = 320 + 6;
+    let room = 24 * cursor;
+    let subs = Subs::bounded(Store::new(337), 337, room);
+    subs.put("s", &all()).unwrap();
+    let mut number = 0;
+    let mut tell = |streams: usize| {
+        for _ in 0..streams {
+            subs.put_stream(&format!("new/{number:02}"), "[1]");
+            number += 1;
+        }
+        let webhook = subs.turn().pop().unwrap();
+        assert_eq!(names(&body(&webhook)["streams"]).len(), streams);
+        subs.run(subs.subs.delivered(&webhook, Delivered::Done))
+    };
+    for streams in [6, 6, 6, 3] {
+        tell(streams).unwrap();
+    }
+    assert_eq!(subs.subs.sizes().kept, 21 * cursor);
+    assert_eq!(tell(6).unwrap_err().code(), "FULL");
+    assert_eq!(subs.subs.sizes().kept, room, "all of it, and no more");
+    let subs = subs.crash();
+    assert_eq!(subs.subs.sizes().kept, room, "what was taken is durable");
+    subs.store.clock.advance(std::time::Duration::from_secs(90));
+    let webhook = subs.turn().pop().expect("it comes again");
+    let left = names(&body(&webhook)["streams"]);
+    assert_eq!(left, ["new/24", "new/25", "new/26"], "what has a cursor is not told again");
 }
 
 /// Neither do reports take more than there is, whatever they name, nor is what they name forgotten.
