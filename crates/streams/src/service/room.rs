@@ -5,7 +5,9 @@
 //! the memory before it is read; where all of it is in use, chunks are so short that they matter
 //! no more than the requests for them do. A message is never cut: one that is longer than its
 //! chunk takes more of the memory or is refused, and a live reader waits for that in line: whoever
-//! is called from there is given what it waits for, so that nobody else takes it meanwhile.
+//! is called from there is given what it waits for, so that nobody else takes it meanwhile. Those
+//! who come while somebody waits take no more than all of the memory once: then it is kept for the
+//! first in line, however much that needs, and they get the shortest chunks until it is called.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -32,6 +34,8 @@ struct Shared {
     used: AtomicU64,
     /// Number of those in line, so that nobody takes the lock where there is none.
     waiting: AtomicUsize,
+    /// Bytes, about, that others have taken while the first in line was that.
+    passed: AtomicU64,
     line: Mutex<Line>,
 }
 
@@ -76,8 +80,8 @@ struct Counted {
 impl Room {
     /// Begins with nothing used.
     pub fn new(most: u64) -> Self {
-        let (used, waiting, line) = Default::default();
-        Self(Arc::new(Shared { most, used, waiting, line }))
+        let (used, waiting, passed, line) = Default::default();
+        Self(Arc::new(Shared { most, used, waiting, passed, line }))
     }
 
     /// Takes room for the next chunk, `longest` at most; gives its length.
@@ -124,7 +128,7 @@ impl Shared {
 
     /// Calls those at the front of the line for whom there is room, and takes it for them.
     fn call(&self) {
-        if self.waiting.load(Ordering::SeqCst) == 0 {
+        if !self.is_anybody_waiting() {
             return;
         }
         let mut called = Vec::new();
@@ -133,12 +137,36 @@ impl Shared {
             && self.take(self.most, 0, first.get().bytes)
         {
             let (number, place) = first.remove_entry();
+            self.passed.store(0, Ordering::SeqCst);
             line.called.insert(number, place.bytes);
             called.push(place.waker);
         }
         self.waiting.store(line.places.len(), Ordering::SeqCst);
         drop(line);
         called.into_iter().for_each(Waker::wake);
+    }
+
+    /// Makes a part longer for somebody who is not in line, where there is room for that, and those
+    /// in line have not waited too long.
+    fn pass(&self, before: u64, bytes: u64) -> bool {
+        let more = bytes - before;
+        if !self.lets_pass(more) || !self.take(self.most, before, bytes) {
+            return false;
+        }
+        if self.is_anybody_waiting() {
+            self.passed.fetch_add(more, Ordering::SeqCst);
+        }
+        true
+    }
+
+    /// Whether so much more may be taken by somebody who is not in line.
+    fn lets_pass(&self, more: u64) -> bool {
+        let passed = self.passed.load(Ordering::SeqCst);
+        !self.is_anybody_waiting() || passed.saturating_add(more) <= self.most
+    }
+
+    fn is_anybody_waiting(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
     }
 
     /// Makes a part that is so long longer, where there is room for that.
@@ -164,15 +192,16 @@ fn fits(most: u64, others: u64, bytes: u64) -> bool {
 impl Lease {
     /// Takes more, until it is so much; false, and no more than before, where there is no room.
     pub fn grow_to(&mut self, bytes: u64) -> bool {
-        self.grow_within(self.shared.most, bytes)
+        let is_enough = bytes <= self.bytes || self.shared.pass(self.bytes, bytes);
+        if is_enough {
+            self.bytes = self.bytes.max(bytes);
+        }
+        is_enough
     }
 
     /// Takes all at once of what there is, and of an eighth more that is nobody else's.
     pub fn take_of_reserve(&mut self, bytes: u64) -> bool {
-        self.grow_within(self.shared.most.saturating_add(self.shared.most / PART), bytes)
-    }
-
-    fn grow_within(&mut self, most: u64, bytes: u64) -> bool {
+        let most = self.shared.most.saturating_add(self.shared.most / PART);
         let is_enough = bytes <= self.bytes || self.shared.take(most, self.bytes, bytes);
         if is_enough {
             self.bytes = self.bytes.max(bytes);
@@ -223,7 +252,10 @@ impl Queued {
     pub fn is_over(&self) -> bool {
         match self.number.filter(|_| self.is_in_line) {
             Some(number) => self.shared.line().called.contains_key(&number),
-            None => self.shared.fits(self.shared.used.load(Ordering::SeqCst), self.bytes),
+            None => {
+                let used = self.shared.used.load(Ordering::SeqCst);
+                self.shared.lets_pass(self.bytes) && self.shared.fits(used, self.bytes)
+            }
         }
     }
 
@@ -267,6 +299,9 @@ impl Queued {
         }
         let Some(number) = self.number else { return };
         let mut line = self.shared.line();
+        if line.places.keys().next() == Some(&number) {
+            self.shared.passed.store(0, Ordering::SeqCst);
+        }
         let (gone, taken) = (line.places.remove(&number), line.called.remove(&number));
         self.shared.waiting.store(line.places.len(), Ordering::SeqCst);
         drop(line);
@@ -402,6 +437,44 @@ mod tests {
         drop(queued);
         assert_eq!(room.used(), 0);
         assert!(room.queue(MIB).is_over(), "with room there is no line");
+    }
+
+    /// I11.
+    #[test]
+    fn the_first_in_line_is_called_however_much_it_needs_and_however_many_come_meanwhile() {
+        let room = Room::new(10 * MIB);
+        let lease = || {
+            let mut lease = room.lease();
+            lease.grow_to(2 * MIB).then_some(lease)
+        };
+        let mut held: std::collections::VecDeque<Lease> =
+            (0..5).map(|_| lease().unwrap()).collect();
+        let called = Arc::<Called>::default();
+        let waker = Waker::from(Arc::clone(&called));
+        let mut large = room.queue(8 * MIB);
+        assert!(large.poll(&waker).is_pending());
+        let mut passed = 0;
+        while !called.0.load(Ordering::SeqCst) {
+            assert!(held.pop_front().is_some(), "all is given back, and it is not called");
+            let newcomer = lease();
+            passed += u64::from(newcomer.is_some()) * 2 * MIB;
+            held.extend(newcomer);
+        }
+        assert_eq!(passed, 10 * MIB, "they pass it by no more than that");
+        let given = large.take().expect("it was called");
+        assert!(given.bytes == 8 * MIB && room.used() == 10 * MIB);
+        drop(held);
+        assert!(lease().is_some(), "behind it nobody waits");
+        // Whoever would be refused for the sake of the line, gets into it.
+        let mut second = room.queue(8 * MIB);
+        assert!(second.poll(&waker).is_pending());
+        for _ in 0..5 {
+            assert!(room.queue(2 * MIB).is_over() && lease().is_some());
+        }
+        assert!(!room.queue(2 * MIB).is_over() && lease().is_none());
+        assert_eq!(room.chunk(MIB).0, SHORT_BYTES, "there is always something to read");
+        drop(second);
+        assert!(room.queue(2 * MIB).is_over() && lease().is_some());
     }
 
     #[test]
