@@ -2,21 +2,25 @@
 //!
 //! `queue` says whose turn it is, `names` looks up hosts, `sender` sends one. What is to be sent
 //! and what an answer means is decided by `highwater-streams`, and is durable before it is sent.
+//! `trouble` says what of that fails, once.
 
 mod names;
 mod queue;
 mod sender;
+mod trouble;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use highwater_streams::error::Problem;
+use highwater_streams::error::{Outcome, Problem};
 use highwater_streams::subscriptions::{Delivered, Due, Refusal};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
 
 use self::queue::{Places, Queue};
 use self::sender::Sender;
+use self::trouble::{Change, Trouble};
 use crate::app::App;
 use crate::http::cold;
 use crate::metrics::Limit;
@@ -29,19 +33,15 @@ pub(crate) async fn drive(app: Arc<App>) {
     let mut queue = Queue::new(Places { all, each });
     let (mut sending, mut places) = (JoinSet::new(), HashMap::new());
     let mut searching: Option<JoinHandle<()>> = None;
+    let mut troubles = Troubles::default();
     while !app.stopping.is_cancelled() {
-        if app.subscriptions.has_stale()
-            && let Err(problem) = cold::refresh(&app.subscriptions).await
-        {
-            tracing::error!(%problem, "a subscription cannot be read again");
-        }
+        let is_stale = app.subscriptions.has_stale();
+        let read = if is_stale { cold::refresh(&app.subscriptions).await } else { Ok(()) };
         let (due_now, outcome) = app.subscriptions.turn().await;
+        // Those that fail are due again after a pause; nobody else waits for them.
+        troubles.note(&read, &outcome);
         for due in due_now {
             queue.push(due);
-        }
-        if let Err(problem) = outcome {
-            // Those are due again after a pause; nobody else waits for them.
-            tracing::error!(%problem, "some subscriptions cannot go on");
         }
         if searching.is_none() && app.subscriptions.wants_search() {
             searching = Some(tokio::spawn(search(Arc::clone(&app))));
@@ -53,6 +53,7 @@ pub(crate) async fn drive(app: Arc<App>) {
         }
         tokio::select! {
             () = due(&app) => {}
+            () = troubles.over() => {}
             () = app.subscriptions.changed() => {}
             () = ended(&mut searching) => searching = None,
             Some(sent) = sending.join_next_with_id() => {
@@ -66,6 +67,42 @@ pub(crate) async fn drive(app: Arc<App>) {
     }
     // What is not answered by now is sent again after the restart.
     sending.detach_all();
+}
+
+/// What may be wrong with some subscriptions.
+#[derive(Debug, Default)]
+struct Troubles {
+    reading: Trouble,
+    going_on: Trouble,
+}
+
+impl Troubles {
+    /// Says what has begun or is over.
+    fn note(&mut self, read: &Outcome<()>, went_on: &Outcome<()>) {
+        let now = Instant::now();
+        match (self.reading.note(read, now), read) {
+            (Some(Change::Begins), Err(problem)) => {
+                tracing::error!(%problem, "a subscription cannot be read again; it is tried on");
+            }
+            (Some(Change::IsOver), _) => tracing::info!("subscriptions can be read again"),
+            _ => {}
+        }
+        match (self.going_on.note(went_on, now), went_on) {
+            (Some(Change::Begins), Err(problem)) => {
+                tracing::error!(%problem, "some subscriptions cannot go on; it is tried on");
+            }
+            (Some(Change::IsOver), _) => tracing::info!("all subscriptions go on"),
+            _ => {}
+        }
+    }
+
+    /// Is done when one is over, if it is not met again.
+    async fn over(&self) {
+        match self.reading.ends().into_iter().chain(self.going_on.ends()).min() {
+            Some(end) => tokio::time::sleep_until(end).await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// Looks for streams that wait, while others are told.
