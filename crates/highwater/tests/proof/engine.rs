@@ -123,10 +123,11 @@ fn options_of_one_preset_are_refused_with_another() {
 #[test]
 fn an_interrupted_run_of_the_engine_removes_its_stores() {
     let place = Place::new();
-    let words = "bench --preset engine --seconds 20 --rounds 100 --writers 2 \
+    // More rounds than anybody waits for, each of which needs little room.
+    let words = "bench --preset engine --seconds 1 --rounds 1000 --writers 2 \
                  --only writers,threads --max-bytes 1024TiB";
-    let run = place.start(words);
-    crate::program::wait_until("a store is there", || {
+    let mut run = place.start(words);
+    run.wait_until("a store is there", || {
         place
             .work_dirs()
             .first()

@@ -187,6 +187,19 @@ impl Started {
         child.try_wait().expect("a child can be waited for").is_none()
     }
 
+    /// Waits until something holds; panics with what it said when it ends before that: there was no
+    /// room for it, say.
+    #[track_caller]
+    pub fn wait_until(&mut self, what: &str, holds: impl FnMut() -> bool) {
+        let mut holds = holds;
+        wait_until(what, || holds() || !self.is_running());
+        if !holds() {
+            let answer = self.end();
+            let code = answer.code.map_or("a signal".to_owned(), |code| format!("code {code}"));
+            panic!("the run ended with {code} before {what}: {}", answer.stderr.trim_end());
+        }
+    }
+
     /// Sends a signal by name.
     pub fn signal(&self, name: &str) {
         // The shell's own kill: the program of that name is not installed everywhere.
@@ -201,6 +214,10 @@ impl Started {
 
     /// Waits for its end.
     pub fn answer(mut self) -> Answer {
+        self.end()
+    }
+
+    fn end(&mut self) -> Answer {
         let child = self.child.take().expect("it has not been waited for");
         child.wait_with_output().expect("a child can be waited for").into()
     }

@@ -44,7 +44,7 @@ fn a_disk_that_fills_up_meanwhile_fails_the_case_and_leaves_nothing() {
         "bench --state allocated --barrier fdatasync,none --iterations 10 --warmup 0 \
          --rounds 100000 --capacity 16MiB --max-bytes 1024TiB",
     );
-    wait_until("a round is measured", || {
+    run.wait_until("a round is measured", || {
         place.run_dirs().first().is_some_and(|run| !rounds(run).is_empty())
     });
     let ended = AtomicBool::new(false);

@@ -22,8 +22,9 @@ fn the_next_run_removes_exactly_what_a_killed_one_left() {
     }
     let foreign = place.dir().join("highwater-work.1.2.3");
     std::fs::create_dir(&foreign).expect("a directory");
-    let living = place.start(ENDLESS);
-    wait_until("the living run works", || !place.work_dirs_of(living.pid()).is_empty());
+    let mut living = place.start(ENDLESS);
+    let pid = living.pid();
+    living.wait_until("the living run works", || !place.work_dirs_of(pid).is_empty());
     let living_dir = place.work_dirs_of(living.pid());
     // Made by a process that lives, this one, but not locked yet: a run has just begun.
     let unlocked = named_by_this_process(&living_dir[0]);
@@ -72,8 +73,8 @@ fn named_by_this_process(other: &Path) -> PathBuf {
 fn a_killed_run_can_still_be_reported_as_far_as_it_came() {
     let place = Place::new();
     let run = {
-        let dying = place.start(ENDLESS);
-        wait_until("some rounds are measured", || {
+        let mut dying = place.start(ENDLESS);
+        dying.wait_until("some rounds are measured", || {
             place.run_dirs().first().is_some_and(|run| rounds_whole(run) >= 8)
         });
         dying.kill();
@@ -117,9 +118,9 @@ fn a_report_of_a_run_killed_in_the_middle_of_a_row_leaves_that_row_out() {
 #[test]
 fn a_link_that_is_named_like_a_working_directory_is_not_followed() {
     let place = Place::new();
-    let dying = place.start(ENDLESS);
+    let mut dying = place.start(ENDLESS);
     let pid = dying.pid();
-    wait_until("the run works in a case", || {
+    dying.wait_until("the run works in a case", || {
         place.work_dirs_of(pid).first().is_some_and(|dir| !entries(dir).is_empty())
     });
     dying.kill();
@@ -143,8 +144,8 @@ fn a_link_that_is_named_like_a_working_directory_is_not_followed() {
 #[test]
 fn a_run_whose_working_directory_vanishes_says_so() {
     let place = Place::new();
-    let run = place.start(ENDLESS);
-    wait_until("some rounds are measured", || {
+    let mut run = place.start(ENDLESS);
+    run.wait_until("some rounds are measured", || {
         place.run_dirs().first().is_some_and(|run| !rounds(run).is_empty())
     });
     for dir in place.work_dirs() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use highwater_report::results::CaseStatus;
 
 use super::ENDLESS;
-use crate::program::{Measured, Place, entries, highwater, read, wait_until};
+use crate::program::{Measured, Place, entries, highwater, read};
 
 fn rows(place: &Place) -> usize {
     let run = place.run_dirs().pop();
@@ -17,8 +17,8 @@ fn rows(place: &Place) -> usize {
 fn an_interrupted_run_keeps_its_results_and_can_be_reported() {
     for signal in ["INT", "TERM"] {
         let place = Place::new();
-        let run = place.start(ENDLESS);
-        wait_until("two rounds are measured", || rows(&place) > 13);
+        let mut run = place.start(ENDLESS);
+        run.wait_until("two rounds are measured", || rows(&place) > 13);
         run.signal(signal);
         let answer = run.answer().expect_code(130);
         assert!(answer.stderr.contains("stopped early"), "{}", answer.stderr);
@@ -38,11 +38,11 @@ fn an_interrupted_run_keeps_its_results_and_can_be_reported() {
 #[test]
 fn a_case_that_an_interrupt_kept_from_running_says_so() {
     let place = Place::new();
-    // The first case alone takes longer than anybody waits.
-    let words = "bench --barrier fsync,fdatasync --iterations 30000000 --max-bytes 1024TiB \
+    // The first case alone takes far longer than to begin it, and 1 GB of room.
+    let words = "bench --barrier fsync,fdatasync --iterations 2000000 --max-bytes 1024TiB \
                  --block 512 --rounds 1";
-    let run = place.start(words);
-    wait_until("the first case has begun", || {
+    let mut run = place.start(words);
+    run.wait_until("the first case has begun", || {
         place.work_dirs().first().is_some_and(|dir| !entries(dir).is_empty())
     });
     run.signal("INT");
@@ -54,4 +54,13 @@ fn a_case_that_an_interrupt_kept_from_running_says_so() {
         assert!(reason.contains("stopped"), "{reason}");
     }
     assert_eq!(entries(place.dir()), Vec::<PathBuf>::new());
+}
+
+/// Whoever waits for what such a run would do, waits for nothing.
+#[test]
+#[should_panic(expected = "the run ended with code 2 before it works: ")]
+fn a_run_that_finds_no_room_ends_the_wait_for_it_with_what_it_lacks() {
+    let place = Place::new();
+    let words = "bench --iterations 30000000 --block 1MiB --max-bytes 1024TiB --rounds 1";
+    place.start(words).wait_until("it works", || false);
 }
