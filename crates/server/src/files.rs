@@ -7,6 +7,7 @@ use crate::error::ServeError;
 use crate::http::cold;
 use crate::net::reserve;
 use crate::settings::{Runtime, Settings};
+use crate::webhook::LOOKUPS;
 
 /// Of a thread: its queue of events and what wakes it, and a copy of the listener, which are five,
 /// and a connection that it accepts.
@@ -55,6 +56,7 @@ impl Plan {
             readers,
             threads.saturating_mul(OF_THREAD),
             u64::from(settings.webhook_deliveries.0),
+            u64::try_from(LOOKUPS).unwrap_or(u64::MAX),
             OF_PROCESS,
             reserve::MOST_OPEN,
             RESERVE,

@@ -18,6 +18,7 @@ use highwater_streams::subscriptions::{Delivered, Due, Refusal};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
+pub(crate) use self::names::LOOKUPS;
 use self::queue::{Places, Queue};
 use self::sender::Sender;
 use self::trouble::{Change, Trouble};

@@ -2,19 +2,18 @@
 //!
 //! The system's resolver takes its time, and a thread: a lookup for which nobody waits any more
 //! still has its place until it ends. So a host whose name servers do not answer has one place,
-//! however many webhooks go there. Whoever waits for a place has not tried anything yet.
+//! however many webhooks go there; and there are so many places that some such hosts keep nobody
+//! waiting. Whoever waits for a place has not tried anything yet. The threads are their own: those
+//! that read from the disk are few, and a server that stops waits for them.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Semaphore, watch};
-use tokio::task::spawn_blocking;
+use tokio::sync::{Semaphore, oneshot, watch};
 
-use crate::http::cold::THREADS;
-
-/// Names that are looked up at once: reads from the disk have the other threads.
-const LOOKUPS: usize = THREADS / 2;
+/// Names that are looked up at once.
+pub(crate) const LOOKUPS: usize = 32;
 
 /// Addresses of a host, or why there are none.
 type Found = Result<Vec<IpAddr>, String>;
@@ -94,11 +93,18 @@ impl Names {
             let place = places.acquire_owned().await;
             tell.send_replace(State::Begun);
             let name = host.clone();
-            let found = spawn_blocking(move || {
-                let _place = place;
-                resolve(&name)
-            });
-            let found = found.await.unwrap_or_else(|error| Err(error.to_string()));
+            let (answer, answered) = oneshot::channel();
+            let body = move || {
+                let found = resolve(&name);
+                drop(place);
+                // It may be that the server is gone.
+                answer.send(found).ok();
+            };
+            let thread = std::thread::Builder::new().name("lookup".to_owned()).spawn(body);
+            let found = match thread {
+                Ok(_) => answered.await.unwrap_or_else(|error| Err(error.to_string())),
+                Err(error) => Err(error.to_string()),
+            };
             // Whoever comes now asks again.
             lock(&running).remove(&host);
             tell.send_replace(State::Ended(found));
@@ -171,6 +177,34 @@ mod tests {
         let asked = asked.lock().unwrap();
         assert_eq!(asked.iter().filter(|host| **host == "hang.example").count(), 1);
         assert!(lock(&names.running).is_empty());
+    }
+
+    #[tokio::test]
+    async fn some_hosts_whose_names_are_not_answered_do_not_keep_another_waiting() {
+        let (names, release, _) = hanging();
+        let mut hung = Vec::new();
+        for number in 0..LOOKUPS - 1 {
+            let lookup = names.begin(&format!("hang{number}.example")).await;
+            hung.push(tokio::spawn(lookup.found()));
+            if number >= 3 {
+                let quick = names.begin(&format!("quick{number}.example")).await;
+                assert!(quick.found().await.is_ok(), "behind {}", number + 1);
+            }
+        }
+        assert!(hung.iter().all(|hung| !hung.is_finished()));
+        drop(release);
+        for hung in hung {
+            assert!(hung.await.unwrap().is_ok());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lookup_that_panics_is_one_that_finds_nothing_and_gives_its_place_back() {
+        let names = Names::by(|_| panic!("broken on purpose"));
+        for number in 0..2 * LOOKUPS {
+            let lookup = names.begin(&format!("broken{number}.example")).await;
+            assert!(lookup.found().await.is_err());
+        }
     }
 
     #[tokio::test]

@@ -95,6 +95,39 @@ async fn over_tls_an_answer_comes_whole_as_well() {
     assert!(told.starts_with(b"HTTP/1.1 200 ") && told.ends_with(b"ok\n"));
 }
 
+/// Frames of HTTP/2 that came, by kind.
+fn kinds(mut told: &[u8]) -> Vec<u8> {
+    let mut kinds = Vec::new();
+    while let [a, b, c, kind, _, _, _, _, _, rest @ ..] = told {
+        kinds.push(*kind);
+        let len = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
+        assert!(rest.len() >= len, "the last frame is cut off");
+        told = &rest[len..];
+    }
+    assert!(told.is_empty(), "the last frame is cut off");
+    kinds
+}
+
+#[test]
+fn over_http2_whoever_goes_on_sending_reads_why_the_connection_ends() {
+    use crate::abuse::frames::{END_HEADERS, END_STREAM, GET, HEADERS, PREFACE, SETTINGS, frame};
+    const GO_AWAY: u8 = 7;
+    let server = server();
+    let begun = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
+    let asked = frame(HEADERS, END_HEADERS | END_STREAM, 1, GET);
+    // What belongs to a stream, and does not name one.
+    let fault = frame(0, 0, 0, b"x");
+    for before in [vec![], asked] {
+        let mut client = server.client();
+        client.send(&begun);
+        client.send(&before);
+        client.send([&fault[..], &vec![b'x'; 900_000]].concat());
+        let mut told = Vec::new();
+        client.stream.read_to_end(&mut told).expect("the connection is reset");
+        assert!(kinds(&told).contains(&GO_AWAY), "{:?}", kinds(&told));
+    }
+}
+
 /// I11: nobody is listened to for ever.
 #[test]
 fn a_client_that_never_ends_is_cut_after_as_much_as_a_body_may_have() {

@@ -58,7 +58,7 @@ fn a_case_that_an_interrupt_kept_from_running_says_so() {
 
 /// Whoever waits for what such a run would do, waits for nothing.
 #[test]
-#[should_panic(expected = "the run ended with code 2 before it works: ")]
+#[should_panic(expected = "highwater: the largest case needs")]
 fn a_run_that_finds_no_room_ends_the_wait_for_it_with_what_it_lacks() {
     let place = Place::new();
     let words = "bench --iterations 30000000 --block 1MiB --max-bytes 1024TiB --rounds 1";
