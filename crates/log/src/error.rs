@@ -35,7 +35,7 @@ pub enum LogError {
     /// No room for a moment: what was taken in before has not reached the disk, or its home. It
     /// passes by itself.
     #[error("busy: {0}")]
-    Busy(String),
+    Busy(Busy),
     /// The directory cannot be opened as it is.
     #[error("{0}")]
     Open(#[from] OpenError),
@@ -58,6 +58,29 @@ impl LogError {
     pub fn is_lack_of_room(&self) -> bool {
         matches!(self, Self::Full(_) | Self::Busy(_))
     }
+}
+
+/// What there is no room in for a moment, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Busy {
+    /// What there is too little of.
+    pub of: Scarce,
+    /// How it came, and what to wait for.
+    pub why: String,
+}
+
+/// What there may be too little of for a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scarce {
+    /// Room for what waits for the disk.
+    Staged,
+    /// Segments: what waits for a checkpoint.
+    Wal,
+    /// Memory for segments that are not home yet.
+    Images,
+    /// Open files.
+    Files,
 }
 
 /// Why a request was turned down.

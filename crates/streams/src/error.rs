@@ -5,7 +5,7 @@
 //! problem is the server's matter.
 
 use highwater_disk::ErrorKind;
-use highwater_log::error::{LogError, Rejection};
+use highwater_log::error::{LogError, Rejection, Scarce};
 use highwater_log::ids::Offset;
 
 use crate::offset::Token;
@@ -133,7 +133,7 @@ pub enum Problem {
     Full(String),
     /// No room for a moment.
     #[error("busy: {0}")]
-    Busy(String),
+    Busy(Busy),
     /// No room for an answer for a moment: others have not been taken.
     #[error("no room for the answer: {0}")]
     NoRoomForAnswer(&'static str),
@@ -230,19 +230,35 @@ impl Problem {
     }
 }
 
+/// What there is no room for at a moment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Busy {
+    /// What the log has too little of; nothing where somebody else does the same just now.
+    pub of: Option<Scarce>,
+    /// Why.
+    pub why: String,
+}
+
+impl From<String> for Busy {
+    fn from(why: String) -> Self {
+        Self { of: None, why }
+    }
+}
+
 impl From<LogError> for Problem {
     fn from(error: LogError) -> Self {
         match error {
             LogError::Rejected(rejection) => rejection.into(),
             LogError::Full(why) => Self::Full(why),
-            LogError::Busy(why) => Self::Busy(why),
+            LogError::Busy(busy) => Self::Busy(Busy { of: Some(busy.of), why: busy.why }),
             LogError::ReadOnly(why) => Self::ReadOnly(why),
             LogError::Closed => Self::Stopping,
             LogError::Poisoned(why) => Self::Failed(why),
             LogError::Open(error) => Self::Failed(error.to_string()),
             // Of the process or the system: some are closed before long.
             LogError::Disk(error) if error.kind == ErrorKind::TooManyFiles => {
-                Self::Busy(error.to_string())
+                Self::Busy(Busy { of: Some(Scarce::Files), why: error.to_string() })
             }
             LogError::Disk(error) => Self::Failed(error.to_string()),
             damaged @ LogError::Damaged { .. } => Self::Damaged(damaged.to_string()),
@@ -307,7 +323,7 @@ mod tests {
             Problem::ForkBeyondAppend,
             Problem::TooLarge { what: "the body", size: 2, limit: 1 },
             Problem::Full(text()),
-            Problem::Busy(text()),
+            Problem::Busy(text().into()),
             Problem::NoRoomForAnswer("x"),
             Problem::ReadOnly(text()),
             Problem::Stopping,

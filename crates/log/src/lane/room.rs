@@ -12,7 +12,7 @@ use highwater_disk::{PublishedReader, PublishedWriter};
 use super::segment::{self, Segment, Spare, to_u64};
 use super::supply::Present;
 use super::{Lane, State, Waiter};
-use crate::error::{LogError, LogResult};
+use crate::error::{Busy, LogError, LogResult, Scarce};
 use crate::format::RecordKind;
 use crate::ids::{Lsn, SegmentNo};
 
@@ -200,12 +200,18 @@ impl Lane {
             return Ok(());
         }
         self.maintenance.ask();
-        Err(state.lack(&format!("{bytes} bytes of the log are in memory, and {most} may be")))
+        Err(state.lack(
+            Scarce::Images,
+            &format!("{bytes} bytes of the log are in memory, and {most} may be"),
+        ))
     }
 
     fn full(&self, state: &State) -> LogError {
         self.maintenance.ask();
-        state.lack(&format!("{} bytes of the log wait to be moved home", state.wal_bytes()))
+        state.lack(
+            Scarce::Wal,
+            &format!("{} bytes of the log wait to be moved home", state.wal_bytes()),
+        )
     }
 
     /// Bytes of segments whose bytes have not all moved home.
@@ -272,9 +278,12 @@ impl Lane {
 
 impl State {
     /// What the next checkpoint mends, unless the last one found no space.
-    fn lack(&self, what: &str) -> LogError {
+    fn lack(&self, of: Scarce, what: &str) -> LogError {
         match self.moving {
-            Moving::Goes => LogError::Busy(format!("{what}: try again when a checkpoint is done")),
+            Moving::Goes => {
+                let why = format!("{what}: try again when a checkpoint is done");
+                LogError::Busy(Busy { of, why })
+            }
             Moving::LacksSpace => LogError::Full(format!("{what}, and there is no space for them")),
         }
     }

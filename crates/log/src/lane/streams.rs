@@ -7,7 +7,7 @@ use super::commit::Ticket;
 use super::segment::to_u64;
 use super::staging::Touched;
 use super::{Amount, Claim, Lane, State, Vouched};
-use crate::error::{LogError, LogResult, Rejection};
+use crate::error::{Busy, LogError, LogResult, Rejection, Scarce};
 use crate::format::{Extensions, ForkParent, NewRecord, Producer, RecordHeader, RecordKind};
 use crate::ids::{Lsn, Offset, StreamId};
 use crate::metrics::{CommitMetrics, nanos};
@@ -307,10 +307,9 @@ impl Lane {
         state.check_writable()?;
         let len = record.encoded_len().map_err(too_large)?;
         if state.staged_bytes.saturating_add(to_u64(len)) > self.options.max_staged_bytes {
-            return Err(LogError::Busy(format!(
-                "{} bytes wait for the disk: try again when it has caught up",
-                state.staged_bytes
-            )));
+            let waiting = state.staged_bytes;
+            let why = format!("{waiting} bytes wait for the disk: try again when it has caught up");
+            return Err(LogError::Busy(Busy { of: Scarce::Staged, why }));
         }
         self.make_room(state, len, Claim::of(record.kind))?;
         // One record in so many is timed; the clock is also read for a batch's first.

@@ -12,7 +12,7 @@ use highwater_disk::{DiskError, ErrorKind};
 use super::room::Claim;
 use super::segment::{self, FileNo, Spare, to_usize};
 use super::{Lane, State};
-use crate::error::{LogError, LogResult};
+use crate::error::{Busy, LogError, LogResult, Scarce};
 use crate::format::{BLOCK_BYTES, SegmentHeader};
 use crate::ids::SegmentNo;
 use crate::sync::MutexGuard;
@@ -196,7 +196,8 @@ impl Lane {
             Err(error) if error.kind == ErrorKind::TooManyFiles => {
                 // Whoever asks again has it made again: no barrier has failed.
                 self.maintenance.ask();
-                Err(LogError::Busy(format!("no segment of the log could be made: {error}")))
+                let why = format!("no segment of the log could be made: {error}");
+                Err(LogError::Busy(Busy { of: Scarce::Files, why }))
             }
             Err(error) => Err(error.into()),
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use highwater_log::error::Scarce;
 use highwater_log::ids::Offset;
 use highwater_streams::error::Problem;
 use highwater_streams::offset::Token;
@@ -177,7 +178,12 @@ impl Failure {
     pub fn limit(&self) -> Option<Limit> {
         match self {
             Self::Problem(Problem::Full(_)) => Some(Limit::Full),
-            Self::Problem(Problem::Busy(_)) => Some(Limit::Log),
+            Self::Problem(Problem::Busy(busy)) => busy.of.map(|of| match of {
+                Scarce::Staged => Limit::Staged,
+                Scarce::Wal => Limit::Wal,
+                Scarce::Images => Limit::Images,
+                Scarce::Files => Limit::Files,
+            }),
             Self::Problem(Problem::NoRoomForAnswer(_)) => Some(Limit::Answers),
             Self::Problem(Problem::TooLarge { what: "the path" | "the name", .. }) => {
                 Some(Limit::Name)
@@ -337,14 +343,18 @@ pub(crate) fn text(text: &str) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use highwater_log::error::LogError;
+    use highwater_log::error::{Busy, LogError};
+
+    fn busy(of: Scarce) -> Busy {
+        Busy { of, why: "why".to_owned() }
+    }
 
     #[test]
     fn what_the_log_cannot_do_is_told_apart_by_whether_it_passes() {
         let text = || "why".to_owned();
         for (error, status, retry_after) in [
             (LogError::Full(text()), 507, None),
-            (LogError::Busy(text()), 503, Some("1")),
+            (LogError::Busy(busy(Scarce::Wal)), 503, Some("1")),
             (LogError::ReadOnly(text()), 503, None),
             (LogError::Closed, 503, None),
             (LogError::Poisoned(text()), 500, None),
@@ -365,7 +375,10 @@ mod tests {
         let text = || "why".to_owned();
         for (failure, limit) in [
             (Failure::from(Problem::Full(text())), Limit::Full),
-            (Problem::Busy(text()).into(), Limit::Log),
+            (Problem::from(LogError::Busy(busy(Scarce::Staged))).into(), Limit::Staged),
+            (Problem::from(LogError::Busy(busy(Scarce::Wal))).into(), Limit::Wal),
+            (Problem::from(LogError::Busy(busy(Scarce::Images))).into(), Limit::Images),
+            (Problem::from(LogError::Busy(busy(Scarce::Files))).into(), Limit::Files),
             (Problem::NoRoomForAnswer("why").into(), Limit::Answers),
             (Problem::TooLarge { what: "the name", size: 2, limit: 1 }.into(), Limit::Name),
             (Failure::Crowded { what: "requests" }, Limit::Requests),
@@ -376,5 +389,7 @@ mod tests {
         // It was counted when it was let in.
         assert_eq!(Failure::Crowded { what: "connections" }.limit(), None);
         assert_eq!(Failure::NoSuchPath.limit(), None);
+        // Somebody else does the same just now: that is no limit.
+        assert_eq!(Failure::from(Problem::Busy(text().into())).limit(), None);
     }
 }

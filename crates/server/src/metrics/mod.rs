@@ -123,8 +123,14 @@ limits! {
     Requests = "requests",
     /// Answers in memory.
     Answers = "answers",
-    /// What waits in the log, for the disk or for a checkpoint.
-    Log = "log",
+    /// What waits for the disk.
+    Staged = "staged",
+    /// What waits for a checkpoint, in segments.
+    Wal = "wal",
+    /// What waits for a checkpoint, in memory.
+    Images = "images",
+    /// Open files for the log.
+    Files = "files",
     /// Room in the log.
     Full = "full",
     /// Connections at once.

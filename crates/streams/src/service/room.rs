@@ -250,13 +250,11 @@ impl Queued {
     /// Whether it is of use to try again: room was taken for it when it was its turn, or there is
     /// some before it got into line.
     pub fn is_over(&self) -> bool {
-        match self.number.filter(|_| self.is_in_line) {
-            Some(number) => self.shared.line().called.contains_key(&number),
-            None => {
-                let used = self.shared.used.load(Ordering::SeqCst);
-                self.shared.lets_pass(self.bytes) && self.shared.fits(used, self.bytes)
-            }
+        if let Some(number) = self.number.filter(|_| self.is_in_line) {
+            return self.shared.line().called.contains_key(&number);
         }
+        let used = self.shared.used.load(Ordering::SeqCst);
+        self.shared.lets_pass(self.bytes) && self.shared.fits(used, self.bytes)
     }
 
     /// Is done when it is of use to try again; gets into line with a waker.

@@ -130,7 +130,7 @@ impl Held {
             Standing::Begun => "the subscription is being made",
             Standing::Stale => "a change of the subscription could not be written",
         };
-        Err(Problem::Busy(why.to_owned()).into())
+        Err(Problem::Busy(why.to_owned().into()).into())
     }
 }
 

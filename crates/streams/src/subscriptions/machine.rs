@@ -306,7 +306,7 @@ impl Subscription {
             }
             _ if self.looks_for_more() => {
                 let why = "what is pending is being looked for".to_owned();
-                return Err(Problem::Busy(why).into());
+                return Err(Problem::Busy(why.into()).into());
             }
             Phase::Waiting { wake_id, .. } => wake_id.clone(),
             _ if self.pending.is_empty() => return Err(Refusal::NothingPending),

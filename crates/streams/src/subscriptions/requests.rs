@@ -348,7 +348,7 @@ impl Subscriptions {
         let entry = Arc::new(entry);
         let mut inner = self.lock();
         if inner.entries.contains_key(id) {
-            return Err(Problem::Busy("the subscription is being made".to_owned()).into());
+            return Err(Problem::Busy("the subscription is being made".to_owned().into()).into());
         }
         if inner.entries.len() >= self.settings.limits.subscriptions {
             let limit = self.settings.limits.subscriptions;

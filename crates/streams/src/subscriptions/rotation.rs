@@ -37,7 +37,7 @@ impl Subscriptions {
             if body.is_empty() { Body { compromised: false } } else { parse_body(body)? };
         let why = if compromised { Rotation::Compromised } else { Rotation::Planned };
         let Some(_rotating) = Rotating::begin(&self.rotating) else {
-            return Err(Problem::Busy("another key is being made".to_owned()).into());
+            return Err(Problem::Busy("another key is being made".to_owned().into()).into());
         };
         let (keys, now_s) = (self.keys(), self.now_s());
         let ms = |seconds: u64| seconds.saturating_mul(1000);
