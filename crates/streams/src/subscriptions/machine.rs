@@ -195,8 +195,8 @@ impl Subscription {
     /// Takes the outcome of a webhook; one of an earlier attempt or wake means nothing any more.
     ///
     /// # Errors
-    /// [`Problem::Full`] where there is no room for all of its cursors: what got none is sent again,
-    /// as if it had failed.
+    /// [`Problem::Full`] where there is no room for all of its cursors: what got none is sent
+    /// again, as if it had failed.
     pub fn delivered(
         &mut self,
         sent: &Sent,
