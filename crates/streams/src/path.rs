@@ -41,8 +41,9 @@ pub struct StreamPath(String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     segments: Vec<String>,
-    /// The segments as a plain target has them, with a slash at both ends.
-    prefix: String,
+    /// The segments as a plain target has them, with a slash at both ends; none where no target
+    /// has them so.
+    prefix: Option<String>,
 }
 
 /// What a request's target means.
@@ -70,7 +71,8 @@ impl Mount {
             prefix.push_str(segment);
             prefix.push('/');
         }
-        Ok(Self { segments, prefix })
+        let is_plain = segments.iter().all(|segment| are_plain(segment));
+        Ok(Self { segments, prefix: is_plain.then_some(prefix) })
     }
 
     /// Finds out what a request's target means, in origin form (`/a/b?x`) or absolute form
@@ -99,14 +101,11 @@ impl Mount {
 
     /// Gives the name in a target that is in the one form already, as most are.
     fn plain_name<'a>(&self, target: &'a str) -> Option<&'a str> {
-        let name = target.strip_prefix(self.prefix.as_str())?;
-        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'?' | b'#');
-        let is_segment = |segment: &str| !matches!(segment, "" | "." | "..");
-        let is_one = name.len() <= MAX_NAME_LEN
-            && target.bytes().all(is_plain)
-            && name.split('/').all(is_segment)
-            && name.split('/').next() != Some(RESERVED);
-        is_one.then_some(name)
+        let name = target.strip_prefix(self.prefix.as_deref()?)?;
+        let is_reserved = name
+            .strip_prefix(RESERVED)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        (name.len() <= MAX_NAME_LEN && !is_reserved && are_plain(name)).then_some(name)
     }
 
     /// Finds the stream that a header names by its URL's path, as `Stream-Forked-From` does.
@@ -129,6 +128,23 @@ impl Mount {
         }
         url
     }
+}
+
+/// Whether segments with slashes between them are as they would be after decoding, and none of
+/// them empty, `.` or `..`.
+fn are_plain(segments: &str) -> bool {
+    let (mut len, mut dots) = (0, 0);
+    for byte in segments.bytes() {
+        match byte {
+            b'/' if dots == len && len <= 2 => return false,
+            b'/' => (len, dots) = (0, 0),
+            b'.' => (len, dots) = (len + 1, dots + 1),
+            b'%' | b'?' | b'#' => return false,
+            _ if byte.is_ascii_graphic() => len += 1,
+            _ => return false,
+        }
+    }
+    dots < len || len > 2
 }
 
 /// Writes one segment of a URL's path.

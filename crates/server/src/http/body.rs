@@ -12,7 +12,9 @@ use tokio::time::{Instant, Sleep};
 
 use super::budget::Lease;
 use super::failure::Failure;
+use super::fields;
 use crate::app::App;
+use crate::net::bell::{self, Rung};
 
 /// Most bytes that are read and dropped so that a client whose body is too large hears of it.
 const MOST_DROPPED: u64 = 64 << 20;
@@ -73,6 +75,9 @@ pub(crate) async fn collect_up_to(
         if !gathered.push(data, most) {
             return Err(Failure::Busy);
         }
+        if body.is_end_stream() {
+            break;
+        }
     }
     app.metrics.bytes_in.inc_by(gathered.len());
     Ok(gathered.collected())
@@ -126,6 +131,9 @@ impl Gathered {
 
 /// Whether the body is compressed, or anything else than it is.
 fn is_encoded(headers: &HeaderMap) -> bool {
+    if fields::first(headers, &header::CONTENT_ENCODING).is_none() {
+        return false;
+    }
     let values = headers.get_all(header::CONTENT_ENCODING).iter();
     values
         .map(|value| value.as_bytes().trim_ascii())
@@ -149,13 +157,27 @@ async fn too_large(headers: &HeaderMap, (mut body, limit): (Incoming, u64)) -> F
 
 /// Gives the next frame; arms a timer only where it has to be waited for.
 async fn next(body: &mut Incoming, timer: &mut Timer) -> Result<Option<Frame<Bytes>>, Failure> {
-    std::future::poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
+    std::future::poll_fn(|context| match poll_frame(body, context) {
         Poll::Ready(None) => Poll::Ready(Ok(None)),
         Poll::Ready(Some(Ok(frame))) => Poll::Ready(Ok(Some(frame))),
         Poll::Ready(Some(Err(_))) => Poll::Ready(Err(Failure::BodyBroken)),
         Poll::Pending => timer.poll(context).map(|()| Err(Failure::BodyTooSlow)),
     })
     .await
+}
+
+/// Asks for the next frame. The connection need not hear that it was taken if it was the last:
+/// the answer goes through its hands before it can wait for anything else.
+fn poll_frame(
+    body: &mut Incoming,
+    context: &mut Context<'_>,
+) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+    let (frame, rung) = bell::held(|| Pin::new(&mut *body).poll_frame(context));
+    let is_last = matches!(frame, Poll::Ready(Some(Ok(_)))) && body.is_end_stream();
+    if rung == Rung::Yes && !is_last {
+        context.waker().wake_by_ref();
+    }
+    frame
 }
 
 /// A timer that begins when it is first waited for, and does not begin again.

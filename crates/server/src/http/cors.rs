@@ -3,8 +3,8 @@
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 
-use super::names;
 use super::reply::Reply;
+use super::{fields, names};
 use crate::settings::Settings;
 
 /// Origins that may call.
@@ -29,7 +29,7 @@ impl Cors {
     /// Adds headers for browsers. What caches may keep has them whoever asks: the next reader of
     /// the same bytes may be a page.
     pub fn add(&self, parts: &Parts, response: &mut Response<Reply>) {
-        let origin = parts.headers.get(header::ORIGIN);
+        let origin = fields::first(&parts.headers, &header::ORIGIN);
         let headers = response.headers_mut();
         match self {
             Self::Any if origin.is_none() && parts.method != Method::GET => return,

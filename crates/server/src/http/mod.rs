@@ -150,7 +150,8 @@ impl Connection {
         }
         #[cfg(feature = "otlp")]
         trace::end(&span, response.status(), || self.request_id(&parts, request_number));
-        let took = started.elapsed();
+        let ended = Instant::now();
+        let took = ended - started;
         self.app.metrics.answered(operation, response.status(), took);
         tracing::debug!(
             id = %self.request_id(&parts, request_number),
@@ -162,6 +163,8 @@ impl Connection {
         );
         if parts.version == Version::HTTP_2 {
             response.body_mut().carry_in_pieces(flight, Taking::here(), room);
+        } else if response.body().len() == Some(0) {
+            flight.end(ended);
         } else {
             self.hand_over(&parts, has_body, &mut response, flight);
         }
@@ -220,7 +223,7 @@ impl Connection {
     async fn dispatch(&self, parts: &Parts, body: Incoming, operation: &mut Operation) -> Answer {
         let app = &*self.app;
         // A proxy may have looked at the other one (RFC 9112, section 3.2).
-        if parts.headers.get_all(header::HOST).iter().nth(1).is_some() {
+        if fields::first_two(&parts.headers, &header::HOST).1.is_some() {
             return Err(Problem::BadField { name: "Host", why: "it is given twice" }.into());
         }
         let target = app.mount.resolve(parts.uri.path());
@@ -313,7 +316,10 @@ fn asks_to_close(parts: &Parts) -> bool {
 /// Gives the id that a client brought, where it is short and plain text: it goes back to the client
 /// and into the log.
 fn brought_id(parts: &Parts) -> Option<(&HeaderValue, &str)> {
-    let id = parts.headers.get(names::REQUEST_ID).filter(|id| id.len() <= LONGEST_ID)?;
+    let id = fields::first(&parts.headers, &names::REQUEST_ID)?;
+    if id.len() > LONGEST_ID {
+        return None;
+    }
     Some((id, id.to_str().ok()?))
 }
 

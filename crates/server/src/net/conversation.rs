@@ -14,6 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead as _, ReadBuf};
 
+use super::bell;
 use super::linger::{self, Last};
 use super::live::{Handed, Live, Then};
 use super::stream::Stream;
@@ -140,7 +141,11 @@ impl Protocols {
         let io = TokioIo::new(&mut stream);
         let mut conversation = self.http1.serve_connection(io, service);
         let mut is_ending = false;
+        let mut own = None;
         let handed = std::future::poll_fn(|context| {
+            // The task's waker stays the same as long as it lives.
+            let own = own.get_or_insert_with(|| bell::new(context.waker()));
+            let context = &mut Context::from_waker(own);
             match connection.watch.order(context.waker()) {
                 Order::End | Order::Stop if !is_ending => {
                     is_ending = true;

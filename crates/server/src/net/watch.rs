@@ -123,7 +123,7 @@ impl Watch {
         if version == http::Version::HTTP_2 {
             self.is_http2.store(true, Ordering::Relaxed);
         }
-        Flight { watch: Arc::clone(self), others }
+        Flight { watch: Arc::clone(self), others, ended: None }
     }
 
     /// Notes bytes that came.
@@ -185,7 +185,11 @@ impl Watch {
     }
 
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
+        self.ms_at(Instant::now())
+    }
+
+    fn ms_at(&self, time: Instant) -> u64 {
+        u64::try_from((time - self.born).as_millis()).unwrap_or(u64::MAX)
     }
 }
 
@@ -194,6 +198,7 @@ impl Watch {
 pub(crate) struct Flight {
     watch: Arc<Watch>,
     others: u32,
+    ended: Option<Instant>,
 }
 
 impl Flight {
@@ -201,12 +206,18 @@ impl Flight {
     pub fn others(&self) -> u32 {
         self.others
     }
+
+    /// Ends it, at a time that is known.
+    pub fn end(mut self, now: Instant) {
+        self.ended = Some(now);
+    }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
         if self.watch.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.watch.phase_ms.store(self.watch.now_ms(), Ordering::Relaxed);
+            let ended = self.ended.unwrap_or_else(Instant::now);
+            self.watch.phase_ms.store(self.watch.ms_at(ended), Ordering::Relaxed);
             self.watch.is_in_head.store(false, Ordering::Relaxed);
         }
     }
