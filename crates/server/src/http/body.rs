@@ -206,10 +206,22 @@ fn to_usize(len: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::future::poll_fn;
+    use std::pin::pin;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
+    use http::{Request, Response};
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use tokio::io::AsyncWriteExt as _;
 
     use super::*;
     use crate::http::budget::Budget;
+    use crate::http::reply::Reply;
 
     /// I11.
     #[test]
@@ -235,6 +247,46 @@ mod tests {
         let mut gathered = Gathered::new(budget.lease());
         assert!(gathered.push(vec![0; 60].into(), 1000));
         assert!(!gathered.push(vec![0; 60].into(), 1000));
+    }
+
+    #[derive(Default)]
+    struct Count(AtomicU32);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Polls a connection of HTTP/1 once, whose request has read a piece of its body then; says
+    /// whether it asks to be polled again.
+    async fn asks_again(request: &[u8]) -> bool {
+        let (mut client, server) = tokio::io::duplex(1 << 10);
+        client.write_all(request).await.unwrap();
+        let taken = AtomicU32::new(0);
+        let service = service_fn(async |request: Request<Incoming>| {
+            let mut body = request.into_body();
+            let frame = poll_fn(|context| poll_frame(&mut body, context)).await;
+            assert_eq!(frame.unwrap().unwrap().into_data().unwrap(), "hello");
+            taken.fetch_add(1, Ordering::Relaxed);
+            std::future::pending::<Result<Response<Reply>, Infallible>>().await
+        });
+        let mut connection =
+            pin!(http1::Builder::new().serve_connection(TokioIo::new(server), service));
+        let count = Arc::new(Count::default());
+        let own = bell::new(&Arc::clone(&count).into());
+        let polled = connection.as_mut().poll(&mut Context::from_waker(&own));
+        assert!(polled.is_pending());
+        assert_eq!(taken.load(Ordering::Relaxed), 1);
+        count.0.load(Ordering::Relaxed) > 0
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_polled_again_for_a_body_only_where_more_of_it_may_come() {
+        assert!(!asks_again(b"POST / HTTP/1.1\r\ncontent-length: 5\r\n\r\nhello").await);
+        assert!(asks_again(b"POST / HTTP/1.1\r\ncontent-length: 6\r\n\r\nhello").await);
+        let pieces = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0";
+        assert!(asks_again(pieces).await);
     }
 
     #[test]

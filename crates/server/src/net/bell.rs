@@ -49,7 +49,7 @@ impl Wake for Bell {
 }
 
 /// Makes a bell that rings for a task.
-pub(super) fn new(task: &Waker) -> Waker {
+pub(crate) fn new(task: &Waker) -> Waker {
     Arc::new(Bell(task.clone())).into()
 }
 
