@@ -2,10 +2,10 @@
 //!
 //! Each worker is a thread with a runtime of its own and a copy of the listener, or a runtime that
 //! several threads share. `conversation` is what is said on one, `live` an answer that goes on and
-//! on, `linger` a connection's end, `bell` its waker. `stream` is a client's bytes, `watch` what it does; `rounds`
-//! looks at that, `taking` at each answer of HTTP/2. `tls` is the certificate, `origin` who and
-//! where a request comes from, `opening` what is answered while the log is being opened, `reserve`
-//! are those beyond the limit.
+//! on, `linger` a connection's end, `bell` its waker. `stream` is a client's bytes, `watch` what it
+//! does; `rounds` looks at that, `taking` at each answer of HTTP/2. `tls` is the certificate,
+//! `origin` who and where a request comes from, `opening` what is answered while the log is being
+//! opened, `reserve` are those beyond the limit.
 
 pub(crate) mod bell;
 mod conversation;
