@@ -142,16 +142,18 @@ impl Hub {
         self.state.lock().map_or(true, |state| state.readers.is_empty())
     }
 
-    /// Whether half of the stream's life is over, and it has to be used again: it counts as used
-    /// then.
+    /// Whether half of the stream's life is over, and it has to be used again.
     pub(super) fn is_due(&self, wall: Duration) -> bool {
         let Some(ttl) = self.ttl else { return false };
-        let Ok(mut state) = self.state.lock() else { return false };
-        let is_due = wall.saturating_sub(state.used) >= ttl / 2;
-        if is_due {
+        let Ok(state) = self.state.lock() else { return false };
+        wall.saturating_sub(state.used) >= ttl / 2
+    }
+
+    /// Notes that the stream was used for its readers.
+    pub fn note_use(&self, wall: Duration) {
+        if let Ok(mut state) = self.state.lock() {
             state.used = wall;
         }
-        is_due
     }
 
     /// Gives all who wait, where nobody has looked at news since the last call.

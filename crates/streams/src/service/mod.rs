@@ -201,11 +201,16 @@ impl Streams {
     /// keeps what it waits for. To be called four times a second, the shortest life being one
     /// second.
     pub fn keep_followed(&self) {
-        for hub in self.hubs.due(self.clock.wall()) {
+        let wall = self.clock.wall();
+        for hub in self.hubs.due(wall) {
             let view = self.find(hub.path()).ok().flatten();
-            let Some(view) = view.filter(|view| view.id == hub.id()) else { continue };
-            // One that has ended meanwhile ends its readers.
-            self.touch(hub.path(), &view).ok();
+            // One that has ended meanwhile ends its readers. A log that is full for a moment is
+            // asked again in the next round: in half a life the stream would have ended.
+            if view.is_some_and(|view| view.id == hub.id())
+                && self.log.touch(hub.path().as_str()).is_ok()
+            {
+                hub.note_use(wall);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use highwater_log::request::CreateOutcome;
+use highwater_log::request::{CreateOutcome, End};
 use highwater_streams::fields::Lifetime;
 use highwater_streams::offset::Place;
 use highwater_streams::service::Create;
@@ -93,6 +93,41 @@ fn a_sliding_life_goes_on_as_long_as_the_stream_is_followed_and_no_longer() {
     assert!(store.streams.head(&path("a")).is_ok());
     wait_for(TTL);
     assert_eq!(code(store.streams.head(&path("a"))), "STREAM_NOT_FOUND");
+}
+
+/// Point 17: a log that takes nothing just when the life is half over is asked again.
+#[test]
+fn a_stream_that_is_followed_outlives_a_moment_in_which_the_log_is_full() {
+    let store = Store::new(118);
+    store.put("a", &Create { lifetime: ttl(TTL), ..create(TEXT, "x") }).unwrap();
+    store.put("b", &create(TEXT, "")).unwrap();
+    let _follower = follow(&store, "a", Place::Now);
+    store.advance(TTL / 2 + 1);
+    let body = "x".repeat(100);
+    let staged = highwater_log::request::Append {
+        name: "b",
+        payload: body.as_bytes(),
+        end: End::Open,
+        content_type: None,
+        producer: None,
+        sequence: None,
+    };
+    let mut left = body.len();
+    let mut tickets = Vec::new();
+    while left > 0 {
+        let payload = &body.as_bytes()[..left];
+        match store.log.append(&highwater_log::request::Append { payload, ..staged }) {
+            Ok(ticket) => tickets.push(ticket),
+            Err(_) => left /= 2,
+        }
+    }
+    store.streams.keep_followed();
+    drop(tickets);
+    for _ in 0..2 * TTL {
+        store.advance(1);
+        store.streams.keep_followed();
+    }
+    assert!(store.streams.head(&path("a")).is_ok());
 }
 
 /// Point 17: of a crash a stream that is followed is told at most half of its life too late.
