@@ -214,7 +214,7 @@ impl Disk for RealDisk {
     }
 
     fn free_bytes(&self) -> DiskResult<u64> {
-        fsinfo::free_bytes(self.at("")).map_err(|error| error_of("free_bytes", "", error))
+        fsinfo::free_bytes(&self.root).map_err(|error| error_of("free_bytes", "", error))
     }
 }
 

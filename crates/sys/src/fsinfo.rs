@@ -60,13 +60,13 @@ pub fn node_number(path: &Path) -> SysResult<DeviceNumber> {
     Ok(DeviceNumber { major: stat.stx_rdev_major, minor: stat.stx_rdev_minor })
 }
 
-/// Free space for an unprivileged user, bytes.
+/// Free space for an unprivileged user where an open file is, bytes. It opens nothing, so it can be
+/// asked where no more files may be open.
 ///
 /// # Errors
 /// As statvfs(3).
-pub fn free_bytes<'a>(place: impl Into<Place<'a>>) -> SysResult<u64> {
-    let open = File::open_read(place)?;
-    let stat = named("statfs", rustix::fs::fstatvfs(&open))?;
+pub fn free_bytes(open: &File) -> SysResult<u64> {
+    let stat = named("statfs", rustix::fs::fstatvfs(open))?;
     stat.f_bavail.checked_mul(stat.f_frsize).ok_or_else(|| SysError::new("statfs", Errno::OVERFLOW))
 }
 
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_directory_has_space_and_a_device() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(free_bytes(dir.path()).unwrap() > 0);
+        assert!(free_bytes(&File::open_read(dir.path()).unwrap()).unwrap() > 0);
         assert_eq!(device_number(dir.path()), device_number(dir.path()));
         assert!(device_number(&dir.path().join("absent")).is_err());
         assert_eq!(node_number(Path::new("/dev/null")), Ok(DeviceNumber { major: 1, minor: 3 }));

@@ -251,8 +251,7 @@ impl Cycle<'_, '_> {
         let failed = |error| CampaignError::machine("ballast", &error);
         let options = NewFile { cache: Cache::Buffered, write_sync: WriteSync::None };
         let file = File::create_new(&self.ballast, options).map_err(failed)?;
-        let point = self.ballast.parent().expect("it lies in a file system");
-        let mut len = free_bytes(point).map_err(failed)?.saturating_sub(leave);
+        let mut len = free_bytes(&file).map_err(failed)?.saturating_sub(leave);
         while len > 0 {
             match file.allocate(len) {
                 Ok(()) => break,

@@ -16,7 +16,9 @@ use crate::error::ProbeError;
 /// When free space cannot be read.
 pub fn capture(dir: &Path, mount: &Mount) -> Result<Filesystem, ProbeError> {
     let options = options_in_force(mount);
-    let free_bytes = fsinfo::free_bytes(dir).map_err(|error| ProbeError::at(dir, &error))?;
+    let free_bytes = File::open_read(dir)
+        .and_then(|open| fsinfo::free_bytes(&open))
+        .map_err(|error| ProbeError::at(dir, &error))?;
     let dio = dio_align(dir);
     Ok(Filesystem {
         kind: mount.kind.clone(),
