@@ -29,6 +29,9 @@ const SMALL: [&str; 8] = [
     "--log=warn",
 ];
 
+/// Open files of a server: what it needs, and some connections.
+const ALLOWED: u32 = 224;
+
 /// A connection that goes on.
 struct Kept(BufReader<TcpStream>);
 
@@ -67,7 +70,7 @@ impl Kept {
 fn segments_roll_and_bytes_move_home_with_as_many_connections_as_the_system_allows() {
     // I11
     let folder = temporary();
-    let server = serve_by(allowed(192), folder.path(), &SMALL);
+    let server = serve_by(allowed(ALLOWED), folder.path(), &SMALL);
     let said = server.said();
     assert!(said.contains("connections at once, not 20000 (max-connections)"), "{said}");
     let mut writer = Kept(BufReader::new(TcpStream::connect(server.address()).unwrap()));
@@ -98,7 +101,7 @@ fn segments_roll_and_bytes_move_home_with_as_many_connections_as_the_system_allo
     assert!(taken > 100, "{taken}");
     let (_, metrics) = writer.answer("GET", "/metrics", "");
     let most = said.split(" connections at once").next().unwrap().rsplit('\n').next().unwrap();
-    for line in [format!("connections_limit {most}\n"), "open_files_limit 192\n".to_owned()] {
+    for line in [format!("connections_limit {most}\n"), format!("open_files_limit {ALLOWED}\n")] {
         assert!(metrics.contains(&format!("highwater_{line}")), "{line} in {metrics}");
     }
     let name = "highwater_connections ";

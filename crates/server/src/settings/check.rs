@@ -97,7 +97,9 @@ impl Settings {
     pub fn log_options(&self) -> Options {
         let segment = self.segment_bytes.0;
         // What clients send is bounded before it comes to the log.
-        let own = OWN_BYTES.min(segment.saturating_sub(4096 + Options::RECORD_ROOM));
+        let own = OWN_BYTES
+            .min(segment.saturating_sub(4096 + Options::RECORD_ROOM))
+            .min(self.max_staged_bytes.0 / 2);
         Options {
             lanes: self.wal_lanes,
             stream_lanes: self.stream_lanes,
@@ -328,6 +330,8 @@ mod tests {
         assert_eq!(refused(&small), "");
         assert_eq!(refused(&[("segment-bytes", "1MiB"), ("max-body-bytes", "256KiB")]), "");
         assert_eq!(refused(&[("max-body-bytes", "1")]), "");
+        let staged = [("max-body-bytes", "12KiB"), ("max-staged-bytes", "24KiB")];
+        assert_eq!(refused(&staged), "");
         assert!(refused(&[("segment-bytes", "64KiB")]).contains("max-body-bytes: 1 to 12288"));
     }
 
