@@ -211,7 +211,6 @@ mod tests {
     use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
-    use std::task::Wake;
 
     use http::{Request, Response};
     use hyper::server::conn::http1;
@@ -222,6 +221,7 @@ mod tests {
     use super::*;
     use crate::http::budget::Budget;
     use crate::http::reply::Reply;
+    use crate::net::bell::tests::Count;
 
     /// I11.
     #[test]
@@ -247,15 +247,6 @@ mod tests {
         let mut gathered = Gathered::new(budget.lease());
         assert!(gathered.push(vec![0; 60].into(), 1000));
         assert!(!gathered.push(vec![0; 60].into(), 1000));
-    }
-
-    #[derive(Default)]
-    struct Count(AtomicU32);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
     }
 
     /// Polls a connection of HTTP/1 once, whose request has read a piece of its body then; says

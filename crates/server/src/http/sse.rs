@@ -84,7 +84,8 @@ impl Asked<'_> {
         let follower = cold::follow(&self.app.streams, path, place, begin).await?;
         let encoding = sse::data_encoding(follower.content_type().kind());
         // Who asks for nothing but what is to come hears at once that nothing will.
-        let view = self.app.streams.head(path).ok().filter(|_| place == Place::Now);
+        // A stream that is gone by now says so to its follower.
+        let view = if place == Place::Now { self.app.streams.head(path).ok() } else { None };
         let end = view.filter(|view| view.is_closed && view.tail == follower.position());
         let end = end.map(|view| view.tail);
         let events = Events::new(self.app, follower);

@@ -73,12 +73,13 @@ impl Drop for Holding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    /// A task that counts how often it was woken.
     #[derive(Default)]
-    struct Count(AtomicU32);
+    pub(crate) struct Count(pub AtomicU32);
 
     impl Wake for Count {
         fn wake(self: Arc<Self>) {
