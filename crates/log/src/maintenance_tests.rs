@@ -310,7 +310,7 @@ fn what_waits_for_a_checkpoint_keeps_no_later_append_of_its_thread_from_being_co
     let (options, clock) = (options(1), SimClock::new());
     let (log, names) = open(&options, &clock);
     log.kept(Arc::new(clock)).lanes[0].hold(Hold::Begin);
-    let mut attends = crate::lane::reactor::attend();
+    let mut attends = crate::lane::reactor::attend(|context| context.waker().wake_by_ref());
     let mut attend = || {
         let mut context = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut attends).poll(&mut context).is_pending());

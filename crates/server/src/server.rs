@@ -1,8 +1,10 @@
 //! A running server: its log, its listener, its threads, and how it ends.
 
 use std::net::{SocketAddr, TcpListener};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::task::Context;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -204,7 +206,7 @@ impl Server {
             if self.app.settings.runtime == settings::Runtime::PerCore {
                 // Waiting for commits, and waking live readers, is a matter of the thread, not of
                 // each request.
-                runtime.spawn(attend());
+                runtime.spawn(attend(after_a_look_for_events));
                 runtime.spawn(relay());
             }
             // The first one gets them all.
@@ -227,6 +229,13 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Has a task polled again when the runtime has asked the system for events and polled who they
+/// are for.
+fn after_a_look_for_events(context: &mut Context<'_>) {
+    let again = pin!(tokio::task::yield_now());
+    assert!(again.poll(context).is_pending(), "who yields is polled again");
 }
 
 /// Number of threads that serve.

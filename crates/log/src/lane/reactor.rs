@@ -7,7 +7,9 @@
 //! commits itself: handing over to the committer and back costs more than the thread could do
 //! meanwhile. Otherwise the committer is called, which leaves the thread to what else there is to
 //! do; and what is staged during a commit is committed together with what those stage who are
-//! acknowledged by it (docs/decisions/0014-the-thread-of-tasks-commits.md).
+//! acknowledged by it (docs/decisions/0014-the-thread-of-tasks-commits.md). As long as more tasks
+//! come to wait each time that it looks, and for a short time only, it lets the executor look for
+//! further ones first (docs/decisions/0021-a-thread-looks-for-more-before-it-commits.md).
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -17,11 +19,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use super::waiters::{Waiter, Waiters};
 use super::{Committer, Lane, State};
 use crate::ids::Lsn;
 use crate::sync::MutexGuard;
+
+/// Longest time that a record waits for others before its commit is asked for, and at most twice
+/// what the last commit took: to wait longer than for the disk saves nobody anything.
+const GATHERS_WITHIN: Duration = Duration::from_micros(300);
 
 thread_local! {
     static HERE: RefCell<Option<Reactor>> = const { RefCell::new(None) };
@@ -43,6 +50,8 @@ struct Waiting {
     tasks: Waiters,
     /// What the lane was asked to wake this thread for last.
     asked: Option<Lsn>,
+    /// How many there were when it was looked last.
+    seen: usize,
 }
 
 /// What is left to wait for on a lane.
@@ -52,6 +61,8 @@ struct Left {
     first: Option<Lsn>,
     tasks: usize,
     asked: Option<Lsn>,
+    /// Whether there are more than at the last look.
+    grows: bool,
 }
 
 /// What became of a lane's tasks.
@@ -62,12 +73,18 @@ enum Seen {
     Failed,
     /// The thread is woken for them.
     Asked(Lsn),
+    /// Others may come that belong into the same commit.
+    Growing,
 }
+
+/// Has a task polled again when its executor has looked for what else has become ready, and has
+/// polled that: behind it, and soon.
+pub type Later = fn(&mut Context<'_>);
 
 /// Gathers the tasks that wait for commits on this thread, as long as it is polled there; never
 /// done. For executors that run all their tasks on one thread.
-pub fn attend() -> Attend {
-    Attend { thread: None }
+pub fn attend(later: Later) -> Attend {
+    Attend { thread: None, later }
 }
 
 /// The task of [`attend`].
@@ -75,6 +92,7 @@ pub fn attend() -> Attend {
 pub struct Attend {
     /// Where it is polled.
     thread: Option<ThreadId>,
+    later: Later,
 }
 
 impl Future for Attend {
@@ -82,7 +100,8 @@ impl Future for Attend {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Infallible> {
         let here = std::thread::current().id();
-        let home = *self.get_mut().thread.get_or_insert(here);
+        let attend = self.get_mut();
+        let home = *attend.thread.get_or_insert(here);
         assert_eq!(home, here, "whoever attends to a thread's tasks runs on that thread");
         HERE.with_borrow_mut(|here| {
             let task = context.waker().clone();
@@ -91,7 +110,7 @@ impl Future for Attend {
         });
         let mut woken = Vec::new();
         let mut at = 0;
-        let mut comes_again = false;
+        let (mut comes_again, mut is_growing) = (false, false);
         loop {
             let before = woken.len();
             let Some(left) = take_acknowledged(at, &mut woken) else { break };
@@ -116,12 +135,19 @@ impl Future for Attend {
                     note_asked(at, Some(first));
                     at += 1;
                 }
+                Seen::Growing => {
+                    is_growing = true;
+                    at += 1;
+                }
             }
         }
         woken.into_iter().for_each(Waiter::wake);
         if comes_again {
             // Behind them.
             call();
+        }
+        if is_growing {
+            (attend.later)(context);
         }
         Poll::Pending
     }
@@ -151,7 +177,8 @@ fn take_acknowledged(at: usize, woken: &mut Vec<Waiter>) -> Option<Left> {
             if let Some(lane) = waiting.lane.upgrade() {
                 waiting.tasks.take_before(Lsn(lane.acked.load(Ordering::Acquire)), woken);
                 let (first, tasks) = (waiting.tasks.first(), waiting.tasks.count());
-                return Some(Left { lane, first, tasks, asked: waiting.asked });
+                let grows = tasks > mem::replace(&mut waiting.seen, tasks);
+                return Some(Left { lane, first, tasks, asked: waiting.asked, grows });
             }
             // No ticket is left, so nobody waits.
             lanes.remove(at);
@@ -166,9 +193,12 @@ pub(super) fn gather(lane: &Arc<Lane>, at: Lsn, task: &Waker) -> bool {
         let Some(reactor) = here else { return false };
         let is_its = |waiting: &Waiting| std::ptr::eq(waiting.lane.as_ptr(), Arc::as_ptr(lane));
         let place = reactor.lanes.iter().position(is_its).unwrap_or_else(|| {
-            let waiting =
-                Waiting { lane: Arc::downgrade(lane), tasks: Waiters::default(), asked: None };
-            reactor.lanes.push(waiting);
+            reactor.lanes.push(Waiting {
+                lane: Arc::downgrade(lane),
+                tasks: Waiters::default(),
+                asked: None,
+                seen: 0,
+            });
             reactor.lanes.len() - 1
         });
         reactor.lanes[place].tasks.add(at, Waiter::Task(task.clone()));
@@ -231,6 +261,9 @@ impl Lane {
             }
             return Seen::Asked(asked);
         }
+        if left.grows && !state.is_committing && self.may_gather(&state) {
+            return Seen::Growing;
+        }
         if state.is_worth_committing_at_once(first, left.tasks) {
             drop(state);
             // Somebody else may have been quicker: then there is something to wait for.
@@ -240,6 +273,12 @@ impl Lane {
         state.waiters.add(first, Waiter::Task(task.clone()));
         self.call_committer(state);
         Seen::Asked(first)
+    }
+
+    /// Whether what is staged can wait for others yet.
+    fn may_gather(&self, state: &State) -> bool {
+        let waits = self.clock.monotonic().saturating_sub(state.waiting_since);
+        waits < GATHERS_WITHIN.min(state.last_took * 2)
     }
 
     /// Has what is staged committed: here, where there is no committer.

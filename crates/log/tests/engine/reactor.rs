@@ -17,7 +17,7 @@ use highwater_log::options::Options;
 use highwater_log::{Driver, Log, Machine};
 
 use super::hooked::{Hooked, Moment};
-use super::support::{append, create, disk, open, read_all, small};
+use super::support::{append, create, disk, machine, open, read_all, small};
 
 /// A task that counts how often it is woken.
 struct Task(Arc<AtomicU64>, Waker);
@@ -52,6 +52,11 @@ impl Task {
     }
 }
 
+/// For an executor that has no events to look for.
+fn at_once(context: &mut Context<'_>) {
+    context.waker().wake_by_ref();
+}
+
 fn poll_attend(task: &Task, attend: &mut Attend) {
     let polled: Poll<Infallible> = task.poll(attend);
     assert!(polled.is_pending());
@@ -75,7 +80,7 @@ fn is_done<T: Unpin>(task: &Task, ticket: &mut Ticket<T>) -> bool {
 fn tasks_of_one_thread_are_acknowledged_by_one_commit_that_the_thread_makes_itself() {
     let log = open(&disk(1), &small()).unwrap();
     create(&log, "a").unwrap().wait().unwrap();
-    let (reactor, mut attends) = (Task::new(), attend());
+    let (reactor, mut attends) = (Task::new(), attend(at_once));
     poll_attend(&reactor, &mut attends);
     let commits = || log.metrics().remove(0).commits.commits;
     let before = commits();
@@ -89,6 +94,64 @@ fn tasks_of_one_thread_are_acknowledged_by_one_commit_that_the_thread_makes_itse
         assert!(is_done(task, ticket));
     }
     assert_eq!(read_all(&log, "a").unwrap().len(), 10);
+}
+
+/// What a barrier takes in the tests of looking for more.
+const BARRIER: Duration = Duration::from_micros(100);
+
+/// A log whose barriers take a while by its clock.
+fn open_timed(seed: u64) -> (Log, SimClock) {
+    let clock = SimClock::new();
+    let passes = clock.clone();
+    let hook = move |moment, kind, _: &str| {
+        if kind == OperationKind::SyncData && moment == Moment::After {
+            passes.advance(BARRIER);
+        }
+    };
+    let disk = Arc::new(Hooked::new(&disk(seed), hook));
+    let log = Log::open(machine(disk, &clock, 7), &small(), Driver::Caller).unwrap();
+    create(&log, "a").unwrap().wait().unwrap();
+    (log, clock)
+}
+
+#[test]
+fn as_long_as_more_tasks_come_they_get_into_the_same_commit() {
+    let (log, _) = open_timed(10);
+    let (reactor, mut attends) = (Task::new(), attend(at_once));
+    poll_attend(&reactor, &mut attends);
+    let commits = || log.metrics().remove(0).commits.commits;
+    let before = commits();
+    let mut waiting = Vec::new();
+    for round in 1..=3 {
+        waiting.extend(wait_for(&log, 2));
+        let woken = reactor.woken();
+        poll_attend(&reactor, &mut attends);
+        assert_eq!(reactor.woken(), woken + 1, "it looks again after round {round}");
+        assert_eq!(commits(), before);
+    }
+    // Nobody has come since.
+    poll_attend(&reactor, &mut attends);
+    assert_eq!(commits(), before + 1);
+    assert!(waiting.iter_mut().all(|(task, ticket)| is_done(task, ticket)));
+}
+
+#[test]
+fn nobody_waits_for_others_longer_than_for_two_commits_however_many_come() {
+    let (log, clock) = open_timed(11);
+    let (reactor, mut attends) = (Task::new(), attend(at_once));
+    poll_attend(&reactor, &mut attends);
+    let commits = || log.metrics().remove(0).commits.commits;
+    let before = commits();
+    let mut waiting = wait_for(&log, 1);
+    for _ in 0..2 {
+        poll_attend(&reactor, &mut attends);
+        assert_eq!(commits(), before, "less than that has passed");
+        clock.advance(BARRIER);
+        waiting.extend(wait_for(&log, 1));
+    }
+    poll_attend(&reactor, &mut attends);
+    assert_eq!(commits(), before + 1);
+    assert!(waiting.iter_mut().all(|(task, ticket)| is_done(task, ticket)));
 }
 
 /// A clock by which everything takes long.
@@ -115,7 +178,7 @@ fn where_commits_take_long_the_committer_does_them_and_the_thread_is_woken_once_
     };
     let log = Log::open(machine, &small(), Driver::Threads).unwrap();
     create(&log, "a").unwrap().wait().unwrap();
-    let (reactor, mut attends) = (Task::ringing(Some(bell)), attend());
+    let (reactor, mut attends) = (Task::ringing(Some(bell)), attend(at_once));
     poll_attend(&reactor, &mut attends);
     let commits = || log.metrics().remove(0).commits.commits;
     for _ in 0..50 {
@@ -187,7 +250,7 @@ fn open_held(seed: u64) -> (Log, Held) {
 fn what_is_staged_during_a_barrier_is_committed_with_what_those_stage_who_are_acknowledged() {
     let (log, held) = open_held(8);
     let (bell, rung) = channel();
-    let (reactor, mut attends) = (Task::ringing(Some(bell)), attend());
+    let (reactor, mut attends) = (Task::ringing(Some(bell)), attend(at_once));
     poll_attend(&reactor, &mut attends);
     let commits = || log.metrics().remove(0).commits.commits;
     let before = commits();
@@ -221,7 +284,7 @@ fn a_failed_barrier_reaches_every_task_that_waits() {
     let disk = disk(3);
     let log = open(&disk, &small()).unwrap();
     create(&log, "a").unwrap().wait().unwrap();
-    let (reactor, mut attends) = (Task::new(), attend());
+    let (reactor, mut attends) = (Task::new(), attend(at_once));
     poll_attend(&reactor, &mut attends);
     let mut waiting = wait_for(&log, 5);
     disk.fail_next(OperationKind::SyncData, 1, Fault::FailedBarrierDropsPages);
@@ -236,7 +299,7 @@ fn a_failed_barrier_reaches_every_task_that_waits() {
 fn when_nobody_attends_any_more_tasks_wait_for_the_lane_itself() {
     let log = open(&disk(4), &small()).unwrap();
     create(&log, "a").unwrap().wait().unwrap();
-    let (reactor, mut attends) = (Task::new(), attend());
+    let (reactor, mut attends) = (Task::new(), attend(at_once));
     poll_attend(&reactor, &mut attends);
     let mut waiting = wait_for(&log, 3);
     drop(attends);
@@ -255,7 +318,7 @@ fn when_nobody_attends_any_more_tasks_wait_for_the_lane_itself() {
 fn a_task_that_is_woken_for_something_else_and_asks_again_is_still_acknowledged() {
     let log = open(&disk(5), &small()).unwrap();
     create(&log, "a").unwrap().wait().unwrap();
-    let (reactor, mut attends) = (Task::new(), attend());
+    let (reactor, mut attends) = (Task::new(), attend(at_once));
     poll_attend(&reactor, &mut attends);
     let (task, mut ticket) = wait_for(&log, 1).remove(0);
     let other = Task::new();
@@ -268,7 +331,7 @@ fn a_task_that_is_woken_for_something_else_and_asks_again_is_still_acknowledged(
 #[test]
 fn a_log_that_is_closed_is_not_kept_by_who_attends() {
     let disk = disk(6);
-    let (reactor, mut attends) = (Task::new(), attend());
+    let (reactor, mut attends) = (Task::new(), attend(at_once));
     poll_attend(&reactor, &mut attends);
     for _ in 0..3 {
         let log = open(&disk, &small()).unwrap();
