@@ -45,6 +45,10 @@ pub fn run(args: &ServeArgs) -> Result<Ending> {
     // Where nobody reads it, the server serves all the same.
     output::within_a_moment(move || output::print(&started)).transpose()?;
     supervisor::ready(&server.address().to_string());
+    // Reading settings, keys and a log takes code that serving does not.
+    if let Err(error) = highwater_sys::memory::unmap_program() {
+        output::say_in_passing(&format!("highwater: the start's code stays in memory: {error}"));
+    }
     let ending = attend(&server, &signals);
     server.stop();
     if logs.left_out() > 0 {
