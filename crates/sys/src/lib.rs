@@ -3,10 +3,10 @@
 //! Every answer of the kernel is returned as a [`SysError`] that names the call. Nothing here
 //! retries a barrier, and nothing interprets a failure.
 //!
-//! Walk: `buffer` (aligned memory), `memory` (advice, and what only the start needed), `file` (open,
-//! write, barriers), `uring` (a write linked to fdatasync), `extent` (FIEMAP), `dir` (exclusive
-//! directories, locks), `place` (where paths begin), `fsinfo` (statfs), `shutdown` (the end of a file
-//! system), `process` and `time`.
+//! Walk: `buffer` (aligned memory), `memory` (advice, and what only the start needed), `file`
+//! (open, write, barriers), `uring` (a write linked to fdatasync), `extent` (FIEMAP), `dir`
+//! (exclusive directories, locks), `place` (where paths begin), `fsinfo` (statfs), `shutdown` (the
+//! end of a file system), `process` and `time`.
 #![expect(unsafe_code, reason = "this crate is the one place where system calls are wrapped")]
 
 pub mod buffer;
