@@ -13,6 +13,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead as _, ReadBuf};
+use tokio::time::Sleep;
 
 use super::bell;
 use super::linger::{self, Last};
@@ -114,8 +115,10 @@ impl Protocols {
         let io = TokioIo::new(&mut stream);
         let mut conversation = Box::pin(self.http2.serve_connection(io, service));
         let mut is_ending = false;
+        let mut heard = None;
         let ended = std::future::poll_fn(|context| {
-            match connection.watch.order(context.waker()) {
+            let order = connection.watch.order(context.waker());
+            match order {
                 Order::End | Order::Stop if !is_ending => {
                     is_ending = true;
                     conversation.as_mut().graceful_shutdown();
@@ -123,7 +126,12 @@ impl Protocols {
                 Order::Close => return Poll::Ready(Ok(())),
                 Order::GoOn | Order::End | Order::Stop => {}
             }
-            conversation.as_mut().poll(context)
+            let ended = conversation.as_mut().poll(context);
+            if ended.is_pending() && order == Order::Stop {
+                let heard = heard.get_or_insert_with(|| Box::pin(linger::moment()));
+                return poll_silence(heard.as_mut(), &connection.watch, context).map(Ok);
+            }
+            ended
         })
         .await;
         drop(conversation);
@@ -178,6 +186,19 @@ impl Protocols {
         }
         Ok(Some(Box::new(Live::new(stream, handed, Arc::clone(connection)))))
     }
+}
+
+/// Is done when a client that was told of the end of the server has had no answer to wait for, and
+/// has said nothing that ends the connection, for a moment: it may be gone, or stand still, and
+/// the server does not wait for that.
+fn poll_silence(mut moment: Pin<&mut Sleep>, watch: &Watch, context: &mut Context<'_>) -> Poll<()> {
+    while moment.as_mut().poll(context).is_ready() {
+        if watch.rests_for(linger::WITHIN_AT_STOP) {
+            return Poll::Ready(());
+        }
+        moment.set(linger::moment());
+    }
+    Poll::Pending
 }
 
 /// Takes a live answer over when its head is on its way. hyper has written the head in the poll in

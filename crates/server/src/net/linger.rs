@@ -20,7 +20,7 @@ const MOST_BEHIND_FAULT: u64 = 1 << 20;
 /// Longest time that bytes are dropped.
 const WITHIN: Duration = Duration::from_secs(5);
 /// Longest time where the server stops: clients take as long as their way is, or are busy sending.
-const WITHIN_AT_STOP: Duration = Duration::from_millis(500);
+pub(super) const WITHIN_AT_STOP: Duration = Duration::from_millis(500);
 /// Bytes of one read.
 const READ_BYTES: usize = 16 << 10;
 
@@ -76,6 +76,11 @@ pub(super) async fn end(mut stream: Stream, connection: &Connection, last: Last)
     })
     .await
     .unwrap_or_else(|error: io::Error| tracing::trace!(%error, "a connection ends early"));
+}
+
+/// Waits as long as a client is waited for that the server has told of its end.
+pub(super) fn moment() -> Sleep {
+    tokio::time::sleep(WITHIN_AT_STOP)
 }
 
 /// Has a timer fire soon, if it would not.

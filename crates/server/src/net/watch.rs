@@ -154,6 +154,12 @@ impl Watch {
         self.stalled_ms.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether no request is on its way, and none has been for so long.
+    pub fn rests_for(&self, time: Duration) -> bool {
+        let phase = Duration::from_millis(self.phase_ms.load(Ordering::Relaxed));
+        self.requests.load(Ordering::Relaxed) == 0 && self.born.elapsed() >= phase + time
+    }
+
     /// Says what to do with the connection.
     pub fn judge(&self, patience: &Patience) -> Verdict {
         let now_ms = self.now_ms();

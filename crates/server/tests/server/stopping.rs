@@ -57,3 +57,44 @@ fn a_server_that_stops_is_not_ready_and_says_so_to_whoever_still_can_ask() {
     drop(client.rest());
     stopping.join().unwrap();
 }
+
+/// It would wait for an hour: whoever neither reads nor answers never says that it has understood.
+#[test]
+fn a_server_that_stops_waits_for_no_client_of_http2_that_says_nothing() {
+    let begun = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[])].concat();
+    let server = start(&[("shutdown-timeout", "1h")]);
+    let mut silent: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    for client in &mut silent {
+        client.send(&begun);
+    }
+    silent[0].send(frame(HEADERS, WHOLE, 1, READYZ));
+    assert_eq!(frame_of(&mut silent[0], DATA), b"ready\n");
+    drop(server.stop());
+    // It was told, and reads that when it reads on.
+    frame_of(&mut silent[0], GO_AWAY);
+}
+
+/// What is under way is waited for, however long ago the server was asked to stop.
+#[test]
+fn a_server_that_stops_answers_the_append_that_comes_slowly_over_http2() {
+    let server = start(&[("shutdown-timeout", "1h")]);
+    server.make("a");
+    let mut client = server.client();
+    client.send([&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[])].concat());
+    // POST, `content-type: text/plain`.
+    let append = b"\x83\x86\x41\x01t\x04\x0c/v1/stream/a\x0f\x10\x0atext/plain";
+    client.send(frame(HEADERS, 4, 1, &append[..]));
+    client.send(frame(DATA, 0, 1, b"begun "));
+    frame_of(&mut client, SETTINGS);
+    let stopping = std::thread::spawn(move || server.stop());
+    frame_of(&mut client, GO_AWAY);
+    // Longer than those are waited for that say nothing.
+    let (_keep, nothing) = std::sync::mpsc::channel::<()>();
+    nothing.recv_timeout(std::time::Duration::from_millis(1500)).unwrap_err();
+    client.send(frame(DATA, 1, 1, b"and ended"));
+    let head = frame_of(&mut client, HEADERS);
+    assert_eq!(head[0], 0x89, "the index of the status 204 in the static table of HPACK");
+    let server = crate::support::start_in(stopping.join().unwrap(), &[]);
+    let kept = server.ask("GET", &crate::support::stream("a"), &[], "");
+    assert_eq!(kept.text(), "begun and ended");
+}
