@@ -32,7 +32,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-use highwater_streams::error::Problem;
 use highwater_streams::path::{StreamPath, Target};
 use highwater_streams::service::Reader;
 use http::request::Parts;
@@ -48,7 +47,7 @@ use crate::access::{Shown, Who};
 use crate::app::App;
 use crate::metrics::Operation;
 use crate::net::live::{Framing, Handed, Then};
-use crate::net::origin::Peer;
+use crate::net::origin::{Peer, check_host};
 use crate::net::taking::Taking;
 use crate::net::watch::{Flight, Order, Watch};
 
@@ -222,10 +221,7 @@ impl Connection {
 
     async fn dispatch(&self, parts: &Parts, body: Incoming, operation: &mut Operation) -> Answer {
         let app = &*self.app;
-        // A proxy may have looked at the other one (RFC 9112, section 3.2).
-        if fields::first_two(&parts.headers, &header::HOST).1.is_some() {
-            return Err(Problem::BadField { name: "Host", why: "it is given twice" }.into());
-        }
+        check_host(parts)?;
         let target = app.mount.resolve(parts.uri.path());
         if parts.method == Method::OPTIONS {
             return Ok(cors::options(route::methods(&target?)?));

@@ -2,10 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use highwater_streams::error::Problem;
 use http::request::Parts;
-use http::{HeaderMap, header};
+use http::uri::Authority;
+use http::{HeaderMap, Version, header};
 use ipnet::IpNet;
 
+use crate::http::fields;
 use crate::settings::Settings;
 
 /// What is known of a connection when it begins.
@@ -71,7 +74,7 @@ impl Origins {
         };
         let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = forwarded("x-forwarded-host")
-            .or_else(|| parts.uri.authority().map(http::uri::Authority::as_str))
+            .or_else(|| parts.uri.authority().map(Authority::as_str))
             .or(host)
             .filter(|host| is_authority(host));
         match host {
@@ -83,6 +86,34 @@ impl Origins {
     fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(&address))
     }
+}
+
+/// Refuses a request that does not name one host: a proxy may have looked at another one, or taken
+/// it for something else (RFC 9112, section 3.2; RFC 9113, section 8.3.1).
+///
+/// # Errors
+/// [`Problem::BadField`].
+pub(crate) fn check_host(parts: &Parts) -> Result<(), Problem> {
+    let bad = |why| Err(Problem::BadField { name: "Host", why });
+    match fields::first_two(&parts.headers, &header::HOST) {
+        (_, Some(_)) => bad("it is given twice"),
+        (None, _) if parts.version == Version::HTTP_11 => bad("it is missing"),
+        (None, _) => Ok(()),
+        (Some(host), _) if !host.as_bytes().iter().copied().all(is_of_host) => bad("it is no host"),
+        // A target that names a host goes before the field (RFC 9112, section 3.2.2).
+        (Some(_), _) if parts.version != Version::HTTP_2 => Ok(()),
+        (Some(host), _) => match parts.uri.authority().map(Authority::as_str) {
+            Some(named) if !host.as_bytes().eq_ignore_ascii_case(named.as_bytes()) => {
+                bad("it is another one than :authority")
+            }
+            _ => Ok(()),
+        },
+    }
+}
+
+/// Whether the byte may be in a host and its port (RFC 3986, section 3.2).
+fn is_of_host(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(&byte)
 }
 
 /// Reads an address that may have a port.
@@ -136,6 +167,33 @@ mod tests {
         let headers = parts(&[("x-forwarded-for", "6.6.6.6, unknown, 10.0.0.7")]);
         let client = origins("10.0.0.0/8").client(peer("10.0.0.1"), &headers.headers);
         assert_eq!(client.to_string(), "10.0.0.7");
+    }
+
+    #[test]
+    fn a_request_names_one_host_or_is_refused() {
+        let why = |version, uri: &'static str, hosts: &[&str]| {
+            let hosts: Vec<_> = hosts.iter().map(|host| ("host", *host)).collect();
+            let mut parts = parts(&hosts);
+            (parts.version, parts.uri) = (version, uri.parse().unwrap());
+            match check_host(&parts) {
+                Err(Problem::BadField { name: "Host", why }) => why,
+                other => other.map(|()| "").unwrap(),
+            }
+        };
+        let (h10, h11, h2) = (Version::HTTP_10, Version::HTTP_11, Version::HTTP_2);
+        for version in [h10, h11, h2] {
+            for host in ["t", "t:80", "[::1]:80", "xn--a.b_c", "a%20b", ""] {
+                assert_eq!(why(version, "/", &[host]), "", "{host}");
+            }
+            for host in ["a b", "a/b", "a@b", "a\"", "a\\b", "http://a", "a?", "a#"] {
+                assert_eq!(why(version, "/", &[host]), "it is no host", "{host}");
+            }
+            assert_eq!(why(version, "/", &["t", "t"]), "it is given twice");
+        }
+        assert_eq!(why(h11, "/", &[]), "it is missing");
+        assert_eq!((why(h10, "/", &[]), why(h2, "http://t/", &[])), ("", ""));
+        assert_eq!((why(h11, "http://t/", &["u"]), why(h2, "http://t/", &["T"])), ("", ""));
+        assert_eq!(why(h2, "http://t/", &["u"]), "it is another one than :authority");
     }
 
     #[test]

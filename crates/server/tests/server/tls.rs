@@ -72,7 +72,8 @@ async fn a_server_that_stops_waits_for_no_handshake_that_does_not_begin() {
 async fn both_versions_of_http_are_spoken_over_tls() {
     let (server, roots) = start_with_certificate();
     let request = || {
-        http::Request::get("https://localhost/healthz").body(Empty::<bytes::Bytes>::new()).unwrap()
+        let request = http::Request::get("https://localhost/healthz").header("host", "localhost");
+        request.body(Empty::<bytes::Bytes>::new()).unwrap()
     };
     let stream = connect(server.address, roots.clone(), "h2").await.unwrap();
     let (mut sender, connection) =
