@@ -96,17 +96,18 @@ pub trait Disk: Debug + Send + Sync {
     /// (`syncfs`). An error of any file's writeback since the last call is reported here.
     fn sync_all(&self, path: &PathStr) -> DiskResult<()>;
 
-    /// Takes the lock of the root: one holder at a time, released by drop or by the process's end.
+    /// Takes a lock: one holder at a time, released by drop or by the process's end. The empty path
+    /// is the lock of the root; any other one a file that is there, whatever names lead to it.
     ///
     /// # Errors
     /// [`ErrorKind::Locked`] while another holds it.
-    fn lock(&self) -> DiskResult<Box<dyn Lock>>;
+    fn lock(&self, path: &PathStr) -> DiskResult<Box<dyn Lock>>;
 
     /// Bytes that can still be allocated.
     fn free_bytes(&self) -> DiskResult<u64>;
 }
 
-/// The lock of a disk's root.
+/// A lock of a disk's root, or of a file.
 pub trait Lock: Debug + Send + Sync {}
 
 /// An open file. All calls take the file by reference and may be made from several threads.

@@ -69,8 +69,8 @@ impl Disk for ReadOnly {
         denied("sync_all", path)
     }
 
-    fn lock(&self) -> DiskResult<Box<dyn Lock>> {
-        self.disk.lock()
+    fn lock(&self, path: &PathStr) -> DiskResult<Box<dyn Lock>> {
+        self.disk.lock(path)
     }
 
     fn free_bytes(&self) -> DiskResult<u64> {
@@ -170,16 +170,16 @@ mod tests {
     fn the_lock_is_respected_and_not_made() {
         let dir = tempfile::tempdir().unwrap();
         let reader = ReadOnly::open(dir.path()).unwrap();
-        drop(reader.lock().unwrap());
+        drop(reader.lock("").unwrap());
         assert!(!dir.path().join("LOCK").exists());
         let writer = RealDisk::open(dir.path()).unwrap();
-        let held = writer.lock().unwrap();
-        assert_eq!(reader.lock().unwrap_err().kind, ErrorKind::Locked);
+        let held = writer.lock("").unwrap();
+        assert_eq!(reader.lock("").unwrap_err().kind, ErrorKind::Locked);
         drop(held);
-        let held = reader.lock().unwrap();
-        assert_eq!(writer.lock().unwrap_err().kind, ErrorKind::Locked);
+        let held = reader.lock("").unwrap();
+        assert_eq!(writer.lock("").unwrap_err().kind, ErrorKind::Locked);
         drop(held);
-        writer.lock().unwrap();
+        writer.lock("").unwrap();
     }
 
     #[test]

@@ -188,16 +188,24 @@ impl Disk for RealDisk {
         answer
     }
 
-    fn lock(&self) -> DiskResult<Box<dyn Lock>> {
-        let place = self.at(LOCK_NAME);
+    fn lock(&self, path: &PathStr) -> DiskResult<Box<dyn Lock>> {
+        check_dir("lock", path)?;
+        let is_root = path.is_empty();
+        let path = if is_root { LOCK_NAME } else { path };
+        let place = self.at(path);
         let taken = match self.purpose {
-            Purpose::Write => dir::DirLock::try_take_file(place),
+            Purpose::Write if is_root => dir::DirLock::try_take_file(place),
+            // For writing: without that, some network file systems lock nothing.
+            Purpose::Write => sys_file::File::reopen(place, PLAIN).and_then(dir::DirLock::try_hold),
             Purpose::Read => dir::DirLock::try_take(place),
         };
-        let taken = taken.map_err(|error| error_of("lock", LOCK_NAME, error));
-        let taken = match taken {
+        let taken = match taken.map_err(|error| error_of("lock", path, error)) {
             // Without the file nobody holds it: who takes the lock to write makes the file first.
-            Err(error) if self.purpose == Purpose::Read && error.kind == ErrorKind::NotFound => {
+            Err(error)
+                if is_root
+                    && self.purpose == Purpose::Read
+                    && error.kind == ErrorKind::NotFound =>
+            {
                 return Ok(Box::new(RealLock { _held: None }));
             }
             taken => taken?,
@@ -206,7 +214,7 @@ impl Disk for RealDisk {
             Some(held) => Ok(Box::new(RealLock { _held: Some(held) })),
             None => Err(DiskError::new(
                 "lock",
-                LOCK_NAME,
+                path,
                 ErrorKind::Locked,
                 "another process holds it; it is released when that process ends",
             )),
@@ -339,7 +347,7 @@ mod tests {
         let (name, moved) = (dir.path().join("store"), dir.path().join("moved"));
         std::fs::create_dir(&name).unwrap();
         let disk = RealDisk::open(&name).unwrap();
-        let held = disk.lock().unwrap();
+        let held = disk.lock("").unwrap();
         disk.create_dir("lane").unwrap();
         disk.create("lane/a", Access::Buffered).unwrap().write_at(b"first", 0).unwrap();
         let renamed = std::process::Command::new("mv").args([&name, &moved]).status().unwrap();
@@ -347,7 +355,7 @@ mod tests {
         std::fs::create_dir(&name).unwrap();
 
         let another = RealDisk::open(&name).unwrap();
-        let _held = another.lock().unwrap();
+        let _held = another.lock("").unwrap();
         another.create_dir("lane").unwrap();
         another.create("lane/a", Access::Buffered).unwrap().write_at(b"other", 0).unwrap();
         let mut bytes = [0; 5];
@@ -375,10 +383,10 @@ mod tests {
             (vec!["lane".to_owned()], vec!["a".to_owned()],)
         );
         // The lock goes with the directory, whatever that is called.
-        let refused = RealDisk::open(&moved).unwrap().lock().unwrap_err();
+        let refused = RealDisk::open(&moved).unwrap().lock("").unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Locked);
         drop(held);
-        assert!(RealDisk::open(&moved).unwrap().lock().is_ok());
+        assert!(RealDisk::open(&moved).unwrap().lock("").is_ok());
     }
 
     #[test]
@@ -388,7 +396,7 @@ mod tests {
             std::fs::write(dir.path().join(name), b"").unwrap();
         }
         let disk = RealDisk::open(dir.path()).unwrap();
-        let _held = disk.lock().unwrap();
+        let _held = disk.lock("").unwrap();
         assert_eq!(disk.list("").unwrap(), [Entry { name: "plain".into(), is_dir: false }]);
     }
 

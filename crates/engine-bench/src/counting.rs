@@ -133,8 +133,8 @@ impl<D: Disk> Disk for CountingDisk<D> {
         self.disk.sync_all(path)
     }
 
-    fn lock(&self) -> DiskResult<Box<dyn Lock>> {
-        self.disk.lock()
+    fn lock(&self, path: &PathStr) -> DiskResult<Box<dyn Lock>> {
+        self.disk.lock(path)
     }
 
     fn free_bytes(&self) -> DiskResult<u64> {

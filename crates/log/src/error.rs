@@ -187,6 +187,15 @@ pub enum OpenError {
         /// How it shows.
         why: String,
     },
+    /// A directory is in use by a log that has another root.
+    #[error(
+        "{dir} leads to a directory that another log has open. Its store has been copied with the \
+         links in it, perhaps: copy what they lead to as well; nothing was changed"
+    )]
+    InUse {
+        /// Which directory.
+        dir: String,
+    },
     /// The disk failed.
     #[error(transparent)]
     Disk(#[from] DiskError),

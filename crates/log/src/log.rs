@@ -19,7 +19,7 @@ use crate::lane::{
 use crate::maintenance::{self, Keeper, Kept, Maintenance};
 use crate::metrics::LaneMetrics;
 use crate::options::Options;
-use crate::recover::{lane_of, open_lane, open_store};
+use crate::recover::{lane_of, lock_directories, open_lane, open_store};
 use crate::request::{Append, Appended, Create, CreateOutcome, Created, Fork, Info, Walk};
 use crate::supplier::Supplier;
 use crate::write_path::Chosen;
@@ -60,7 +60,7 @@ pub struct Log {
     by_hand: Option<Mutex<(Supplier, Keeper)>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     // Released after the threads have ended.
-    _lock: Box<dyn Lock>,
+    _locks: Vec<Box<dyn Lock>>,
 }
 
 impl Log {
@@ -74,12 +74,14 @@ impl Log {
         driver: Driver,
     ) -> Result<Self, OpenError> {
         options.check()?;
-        let lock = machine.disk.lock().map_err(|error| match error.kind {
+        let lock = machine.disk.lock("").map_err(|error| match error.kind {
             highwater_disk::ErrorKind::Locked => OpenError::Locked,
             _ => error.into(),
         })?;
         let now_ms = u64::try_from(machine.clock.wall().as_millis()).unwrap_or(u64::MAX);
         let block = open_store(&*machine.disk, options, &mut *machine.rng, now_ms)?;
+        let mut locks = vec![lock];
+        locks.extend(lock_directories(&*machine.disk, &block)?);
         let (disk, clock) = (machine.disk, machine.clock);
         let catalog = Catalog::open(Arc::clone(&disk), block)?;
         let open_files = usize::try_from(options.max_open_files).unwrap_or(usize::MAX);
@@ -120,7 +122,7 @@ impl Log {
         let supplier = Supplier::new(&lanes, Arc::clone(&kept.clock), asked);
         let keeper = Keeper::new(kept, options);
         let mut log =
-            Self { lanes, home, catalog, maintenance, by_hand: None, threads, _lock: lock };
+            Self { lanes, home, catalog, maintenance, by_hand: None, threads, _locks: locks };
         match driver {
             Driver::Threads => log.start_threads(supplier, keeper)?,
             Driver::Caller => log.by_hand = Some(Mutex::new((supplier, keeper))),

@@ -163,12 +163,12 @@ impl Options {
 
     /// Files that a log with these settings has open at most, readers of the home not counted,
     /// which have one each while they read: segments of each lane, with the one in reserve and one
-    /// being made, and its directory; files of streams; the directories that barriers of the home
-    /// go to; and what a checkpoint writes, the lock, and the root.
+    /// being made, its directory and its lock; files of streams; the directories that barriers of
+    /// the home go to, with their locks; and what a checkpoint writes, the lock, and the root.
     pub fn open_files(&self) -> u64 {
         let segments = self.max_wal_bytes.div_ceil(self.segment_bytes.max(1));
-        let lanes = u64::from(self.lanes) * segments.saturating_add(4);
-        lanes + u64::from(self.max_open_files) + u64::from(self.stream_lanes) + 8
+        let lanes = u64::from(self.lanes) * segments.saturating_add(5);
+        lanes + u64::from(self.max_open_files) + 2 * u64::from(self.stream_lanes) + 8
     }
 
     /// Staged bytes beyond which no acknowledgement runs ahead of its barrier.

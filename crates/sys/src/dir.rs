@@ -113,7 +113,11 @@ impl DirLock {
         Self::try_hold(File::open_or_create(place)?)
     }
 
-    fn try_hold(file: File) -> SysResult<Option<Self>> {
+    /// As [`DirLock::try_take`], on a file that is open.
+    ///
+    /// # Errors
+    /// As flock(2).
+    pub fn try_hold(file: File) -> SysResult<Option<Self>> {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self { held: file })),
             Err(Errno::WOULDBLOCK) => Ok(None),

@@ -231,8 +231,8 @@ impl Disk for Meddler {
         self.told(path, synced)
     }
 
-    fn lock(&self) -> DiskResult<Box<dyn Lock>> {
-        self.inner.lock()
+    fn lock(&self, path: &PathStr) -> DiskResult<Box<dyn Lock>> {
+        self.inner.lock(path)
     }
 
     fn free_bytes(&self) -> DiskResult<u64> {

@@ -61,7 +61,7 @@ impl SimDisk {
     #[must_use]
     pub fn fork(&self) -> Self {
         let mut copy = self.state().clone();
-        copy.locked = false;
+        copy.locked.clear();
         copy.volume.close_all();
         Self::of(copy)
     }
@@ -239,15 +239,19 @@ impl Disk for SimDisk {
         self.state().run(&call, |state, fault| state.sync_all(path, fault.as_ref()))
     }
 
-    fn lock(&self) -> DiskResult<Box<dyn Lock>> {
-        let call = Call::new(OperationKind::Lock, "");
+    fn lock(&self, path: &PathStr) -> DiskResult<Box<dyn Lock>> {
+        check_dir("lock", path)?;
+        let call = Call::new(OperationKind::Lock, path);
         self.state().run(&call, |state, _| {
-            if std::mem::replace(&mut state.locked, true) {
+            if !path.is_empty() {
+                state.volume.find(path)?;
+            }
+            if !state.locked.insert(path.to_owned()) {
                 return Err((ErrorKind::Locked, "another process holds the lock"));
             }
             Ok(())
         })?;
-        Ok(Box::new(SimLock { state: Arc::clone(&self.state) }))
+        Ok(Box::new(SimLock { state: Arc::clone(&self.state), path: path.to_owned() }))
     }
 
     fn free_bytes(&self) -> DiskResult<u64> {
@@ -269,6 +273,7 @@ impl fmt::Debug for SimDisk {
 
 struct SimLock {
     state: Arc<Mutex<State>>,
+    path: String,
 }
 
 impl Lock for SimLock {}
@@ -281,7 +286,7 @@ impl fmt::Debug for SimLock {
 
 impl Drop for SimLock {
     fn drop(&mut self) {
-        lock(&self.state).locked = false;
+        lock(&self.state).locked.remove(&self.path);
     }
 }
 

@@ -1,5 +1,6 @@
 //! One life of a simulated disk, from its start or a crash to the next: what each call passes.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::SimOptions;
@@ -69,7 +70,8 @@ pub(super) struct State {
     pub(super) volume: Volume,
     pub(super) plans: Plans,
     pub(super) trace: Vec<String>,
-    pub(super) locked: bool,
+    /// Paths that are locked; the empty one is the root's.
+    pub(super) locked: BTreeSet<String>,
     pub(super) operations: u64,
     crash_at: Option<(u64, CrashSide)>,
     life: Life,
@@ -83,7 +85,7 @@ impl State {
             volume: Volume::new(options.capacity_bytes),
             plans: Plans::default(),
             trace: Vec::new(),
-            locked: false,
+            locked: BTreeSet::new(),
             operations: 0,
             crash_at: None,
             life: Life::Running,
@@ -98,7 +100,7 @@ impl State {
             volume,
             plans: self.plans.clone(),
             trace: self.trace.clone(),
-            locked: false,
+            locked: BTreeSet::new(),
             operations: 0,
             crash_at: None,
             life: Life::Running,

@@ -196,7 +196,7 @@ fn a_directory_lists_its_own_entries_sorted() {
         for path in ["z", "d/9", "d/10", "d-x", "d/inner/deep", "B"] {
             disk.create(path, Access::Buffered).unwrap();
         }
-        let _held = disk.lock().unwrap();
+        let _held = disk.lock("").unwrap();
         let root = [entry("B", false), entry("d", true), entry("d-x", false), entry("z", false)];
         assert_eq!(disk.list("").unwrap(), root);
         let inner = [entry("10", false), entry("9", false), entry("inner", true)];
@@ -211,11 +211,30 @@ fn a_directory_lists_its_own_entries_sorted() {
 #[test]
 fn the_lock_has_one_holder_and_is_free_again_after_it() {
     on_each(|disk| {
-        let held = disk.lock().unwrap();
-        assert_eq!(kind(disk.lock()), ErrorKind::Locked);
+        let held = disk.lock("").unwrap();
+        assert_eq!(kind(disk.lock("")), ErrorKind::Locked);
         drop(held);
-        drop(disk.lock().unwrap());
-        disk.lock().unwrap();
+        drop(disk.lock("").unwrap());
+        disk.lock("").unwrap();
+    });
+}
+
+#[test]
+fn a_file_that_is_there_has_a_lock_of_its_own() {
+    on_each(|disk| {
+        disk.create_dir("d").unwrap();
+        durable_file(disk, "d/a", b"kept");
+        durable_file(disk, "d/b", b"");
+        let held = (disk.lock("").unwrap(), disk.lock("d/a").unwrap());
+        assert_eq!(kind(disk.lock("d/a")), ErrorKind::Locked);
+        disk.lock("d/b").unwrap();
+        assert_eq!(content(disk, "d/a").unwrap(), b"kept");
+        drop(held);
+        disk.lock("d/a").unwrap();
+        assert_eq!(kind(disk.lock("d/absent")), ErrorKind::NotFound);
+        let names: Vec<String> =
+            disk.list("d").unwrap().into_iter().map(|entry| entry.name).collect();
+        assert_eq!(names, ["a", "b"], "a lock that finds nothing makes nothing");
     });
 }
 

@@ -41,7 +41,7 @@ fn every_mutating_call_is_a_crash_point_and_nothing_works_after_it() {
         assert!(disk.is_crashed());
         assert_eq!(disk.operations(), nth);
         assert_eq!(kind(disk.list("")), ErrorKind::Io);
-        assert_eq!(kind(disk.lock()), ErrorKind::Io);
+        assert_eq!(kind(disk.lock("")), ErrorKind::Io);
         let after = disk.crash();
         after.list("").unwrap();
         assert_eq!(after.operations(), 0);
@@ -133,7 +133,7 @@ fn a_dead_disk_crashes_again_from_the_same_state_and_a_fork_goes_on() {
     removed.write_at(&[2; 4096], 0).unwrap();
     disk.remove("b").unwrap();
     disk.sync_dir("").unwrap();
-    let held = disk.lock().unwrap();
+    let held = disk.lock("").unwrap();
     let fork = disk.fork();
     assert_eq!(fork.free_bytes().unwrap(), disk.free_bytes().unwrap() + 4096);
     let pending = disk.pending();
@@ -141,11 +141,11 @@ fn a_dead_disk_crashes_again_from_the_same_state_and_a_fork_goes_on() {
         let after = disk.crash();
         assert_eq!(disk.pending(), pending, "round {round}");
         assert_eq!(after.pending_count(), 0);
-        after.lock().unwrap();
+        after.lock("").unwrap();
     }
     drop((file, removed, held));
     assert_eq!(disk.pending(), pending);
-    fork.lock().unwrap();
+    fork.lock("").unwrap();
     let file = fork.open("a", Access::Buffered).unwrap();
     file.sync_data().unwrap();
     fork.sync_dir("").unwrap();

@@ -78,12 +78,13 @@ pub enum Seen<'a> {
 /// [`CheckError`] when there is nothing to check, or it cannot be read at all. A store that is not
 /// as it should be is an answer, not an error.
 pub fn check(disk: &ReadOnly, see: &mut dyn FnMut(&Seen<'_>)) -> Result<CheckReport, CheckError> {
-    let _lock = disk.lock().map_err(|error| match error.kind {
+    let _lock = disk.lock("").map_err(|error| match error.kind {
         ErrorKind::Locked => CheckError::Locked,
         _ => error.into(),
     })?;
     let mut report = CheckReport::default();
     let Some(root) = root::read(disk, &mut report)? else { return Ok(report) };
+    let _locks = root::lock(disk, &root.block)?;
     let options = Options::default();
     let mut alive = streams::Alive::default();
     for lane in (0..root.block.lanes).map(LaneId) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use highwater_disk::{Access, Disk, ErrorKind, ReadOnly};
+use highwater_disk::{Access, Disk, ErrorKind, Lock, ReadOnly};
 
 use super::report::RESTORE;
 use super::{CheckError, CheckReport, Damage, Reach, StoreRoot, is_loss};
@@ -88,6 +88,19 @@ pub(super) fn read(disk: &ReadOnly, report: &mut CheckReport) -> Result<Option<R
         return Ok(None);
     }
     Ok(Some(Root { block, manifest: Some(manifest), vouched }))
+}
+
+/// Locks each directory: the store's root may be a copy, and its links lead to another one's.
+pub(super) fn lock(disk: &ReadOnly, block: &SuperBlock) -> Result<Vec<Box<dyn Lock>>, CheckError> {
+    let labels = directories(block).map(|(dir, _)| format!("{dir}/{}", Label::NAME));
+    let taken = labels.map(|label| match disk.lock(&label) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error) if error.kind == ErrorKind::Locked => Err(CheckError::Locked),
+        // What is wrong with it has been told as damage.
+        Err(error) if is_loss(&error) => Ok(None),
+        Err(error) => Err(error.into()),
+    });
+    taken.filter_map(Result::transpose).collect()
 }
 
 /// Checks that each directory is the one that the store was made with.

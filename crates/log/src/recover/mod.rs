@@ -14,5 +14,5 @@ mod table;
 pub(crate) use find::{is_outrun, is_part_of};
 pub(crate) use lane::{Replay, begins_with, lane_of, open_lane};
 pub(crate) use scan::{NoFrame, Reading, Stands, Stretch, headers};
-pub(crate) use store::{check_label, directories, open_store, refuse_orphans};
+pub(crate) use store::{check_label, directories, lock_directories, open_store, refuse_orphans};
 pub(crate) use table::{Loader, partitions};

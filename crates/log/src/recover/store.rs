@@ -1,6 +1,6 @@
 //! The store itself: its superblock and its directories.
 
-use highwater_disk::{Access, Disk, ErrorKind, Rng};
+use highwater_disk::{Access, Disk, ErrorKind, Lock, Rng};
 
 use crate::error::OpenError;
 use crate::format::superblock::{HomeKind, choose};
@@ -119,9 +119,40 @@ pub(crate) fn directories(block: &SuperBlock) -> impl Iterator<Item = (String, L
     log.chain(home)
 }
 
+/// Locks the directories that may lie on devices of their own: a copy of a store whose links were
+/// copied as links has a root of its own, and these are another log's.
+///
+/// # Errors
+/// [`OpenError::InUse`] when another log has one of them, and as [`check_label`]: one that is being
+/// made in it meanwhile puts another label there.
+pub(crate) fn lock_directories(
+    disk: &dyn Disk,
+    block: &SuperBlock,
+) -> Result<Vec<Box<dyn Lock>>, OpenError> {
+    let locked = |(dir, label): (String, Label)| {
+        let lock = lock_directory(disk, &dir)?;
+        check_label(disk, &dir, label)?;
+        Ok(lock)
+    };
+    directories(block).map(locked).collect()
+}
+
+/// Locks a directory by its label.
+fn lock_directory(disk: &dyn Disk, dir: &str) -> Result<Box<dyn Lock>, OpenError> {
+    disk.lock(&format!("{dir}/{}", Label::NAME)).map_err(|error| match error.kind {
+        ErrorKind::Locked => OpenError::InUse { dir: dir.to_owned() },
+        _ => error.into(),
+    })
+}
+
 /// Writes a directory's label. One that is there was left by a making that a crash cut short.
 fn write_label(disk: &dyn Disk, dir: &str, label: Label) -> Result<(), OpenError> {
     let path = format!("{dir}/{}", Label::NAME);
+    // Or it is one that a log has open.
+    match lock_directory(disk, dir) {
+        Err(OpenError::Disk(error)) if error.kind == ErrorKind::NotFound => {}
+        lock => drop(lock?),
+    }
     match disk.remove(&path) {
         Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
         _ => {}

@@ -83,8 +83,8 @@ impl Disk for Hooked {
     fn sync_all(&self, path: &PathStr) -> DiskResult<()> {
         self.inner.sync_all(path)
     }
-    fn lock(&self) -> DiskResult<Box<dyn Lock>> {
-        self.inner.lock()
+    fn lock(&self, path: &PathStr) -> DiskResult<Box<dyn Lock>> {
+        self.inner.lock(path)
     }
     fn free_bytes(&self) -> DiskResult<u64> {
         self.inner.free_bytes()

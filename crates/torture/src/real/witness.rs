@@ -89,8 +89,8 @@ impl Disk for Witness {
         self.told(self.inner.sync_all(path))
     }
 
-    fn lock(&self) -> DiskResult<Box<dyn Lock>> {
-        self.told(self.inner.lock())
+    fn lock(&self, path: &PathStr) -> DiskResult<Box<dyn Lock>> {
+        self.told(self.inner.lock(path))
     }
 
     fn free_bytes(&self) -> DiskResult<u64> {
