@@ -76,7 +76,8 @@ Each flag is also a name in the file of --config and an environment variable, as
 HIGHWATER_DATA_DIR. Flags are above the environment, which is above the file.
 SIGHUP reads tokens and certificates again; SIGINT and SIGTERM stop, in bounded time.
 
-Exit code: 0 stopped; 1 the disk failed; 2 not started, the message says why.";
+Exit code: 0 stopped; 1 the disk failed; 2 not started, the message says why; 130 ended at
+once by a second signal.";
 
 /// `highwater probe`.
 #[derive(Debug, clap::Args)]

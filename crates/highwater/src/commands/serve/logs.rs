@@ -5,11 +5,12 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::Write as _;
 use std::panic::PanicHookInfo;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 #[cfg(feature = "otlp")]
 use highwater_server::Traces;
 use highwater_server::settings::{LogFormat, Settings};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -82,11 +83,21 @@ fn panic_line(panic: &PanicHookInfo<'_>, format: LogFormat) -> String {
     line + "\n"
 }
 
+/// Reads what is logged. A word alone is a level: the filter takes another one for a module and
+/// logs nothing else, so that a level with a typing error would be a server without a log.
+fn filter(text: &str) -> Result<EnvFilter> {
+    let why = || format!("log={text:?} is not a level or a list of module=level");
+    let is_level = |part: &str| !part.is_empty() && part.parse::<LevelFilter>().is_ok();
+    let is_meant = |part: &str| part.contains('=') || is_level(part.trim());
+    if !text.split(',').all(is_meant) {
+        bail!("{}: off, error, warn, info, debug or trace", why());
+    }
+    EnvFilter::try_new(text).with_context(why)
+}
+
 /// Begins to write log lines, and to send spans, as the settings say.
 pub fn start(settings: &Settings) -> Result<Logs> {
-    let filter = EnvFilter::try_new(&settings.log).with_context(|| {
-        format!("log={:?} is not a level or a list of module=level", settings.log)
-    })?;
+    let filter = filter(&settings.log)?;
     let (writer, guard) = NonBlockingBuilder::default()
         .lossy(true)
         .buffered_lines_limit(MOST_LINES)
@@ -132,6 +143,17 @@ mod tests {
         assert!(thread.join().is_err());
         std::panic::set_hook(before);
         line.lock().unwrap().clone()
+    }
+
+    #[test]
+    fn a_level_with_a_typing_error_is_refused_instead_of_a_server_without_a_log() {
+        for good in ["info", "WARN", "off", "warn,highwater_log=debug", "highwater_server=trace"] {
+            assert!(filter(good).is_ok(), "{good}");
+        }
+        for odd in ["inof", "warning", "", "info,highwater_log", "highwater_log=loud"] {
+            let refused = filter(odd).unwrap_err().to_string();
+            assert!(refused.contains("module=level"), "{odd}: {refused}");
+        }
     }
 
     #[test]

@@ -99,6 +99,13 @@ impl Merged {
         }
         if let Some(alias) = ALIASES.iter().find(|alias| alias.name == name) {
             let key = key(alias.means).expect("an alias means a setting");
+            let is_bare = text.bytes().all(|byte| byte.is_ascii_digit());
+            if !alias.suffix.is_empty() && !is_bare {
+                let (name, unit) = (alias.name, alias.suffix);
+                return Err(SettingsError::Refused(format!(
+                    "{place}: {name}: {text:?} is not a number of {unit}, without a unit"
+                )));
+            }
             return self.set(source, (key, name), format!("{text}{}", alias.suffix), place);
         }
         if let Some(removed) = REMOVED.iter().find(|removed| removed.name == name) {
@@ -215,6 +222,8 @@ mod tests {
         assert_eq!(merged.settings.checkpoint_wal_bytes.0, 1 << 20);
         assert_eq!(merged.warnings.len(), 1);
         assert!(merged.warnings[0].contains("wal-fsync-parallel does nothing"));
+        let unit = refused("wal-checkpoint-interval-ms = \"1500ms\"\n", &[]);
+        assert!(unit.contains("wal-checkpoint-interval-ms: \"1500ms\" is not a number"), "{unit}");
     }
 
     #[test]
