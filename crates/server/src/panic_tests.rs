@@ -154,5 +154,5 @@ async fn a_request_that_panics_is_answered_counted_and_logged_and_all_others_go_
         let failed = format!("operation=\"subscription\",status=\"5xx\"}} {}\n", number + 1);
         assert!(metrics.contains(&failed), "{metrics}");
     }
-    tokio::task::spawn_blocking(|| server.stop()).await.unwrap();
+    tokio::task::spawn_blocking(|| server.stop()).await.unwrap().unwrap();
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use highwater_disk::real::{OpenFiles, RealDisk, SystemClock, SystemRng};
 use highwater_disk::{Clock, Rng};
+use highwater_log::error::LogError;
 use highwater_log::lane::reactor::attend;
 use highwater_log::{Driver, Log, Machine};
 use highwater_streams::error::Problem;
@@ -48,6 +49,7 @@ pub struct Server {
     tls: Option<Arc<Identity>>,
     address: SocketAddr,
     threads: Vec<JoinHandle<()>>,
+    has_ended: bool,
 }
 
 impl Server {
@@ -120,7 +122,7 @@ impl Server {
         if let Some(cut) = &app.files.cut {
             tracing::warn!("there are {cut}");
         }
-        let mut server = Self { app, tls, address, threads: Vec::new() };
+        let mut server = Self { app, tls, address, threads: Vec::new(), has_ended: false };
         let silent = opening.finish();
         server.start_threads(runtimes, acceptor, (&listener, silent), watched)?;
         Ok(server)
@@ -171,20 +173,25 @@ impl Server {
 
     /// Stops: accepts nothing more, lets requests end, cuts what does not end in time, and closes
     /// the log.
-    pub fn stop(self) {
-        drop(self);
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`] when the log could not be made durable: what was acknowledged before
+    /// its barrier may be lost.
+    pub fn stop(mut self) -> Result<(), LogError> {
+        self.end()
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Result<(), LogError> {
         self.app.stopping.cancel();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the server panicked");
             }
         }
-        if let Err(error) = self.app.log.close() {
+        self.has_ended = true;
+        self.app.log.close().inspect_err(|error| {
             tracing::error!(%error, "the log could not be closed in order");
-        }
+        })
     }
 
     fn start_threads(
@@ -227,7 +234,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.end();
+        if !self.has_ended {
+            // Whoever does not ask how it ended reads it in the log.
+            self.end().ok();
+        }
     }
 }
 

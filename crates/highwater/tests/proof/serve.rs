@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use highwater_server::token_hash;
 
+use crate::environment::{not_run, tool};
 use crate::program::{PROGRAM, highwater, temporary};
+use crate::strace::usable;
 
 /// How long a test waits for what has to come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -158,6 +160,29 @@ fn a_server_says_what_an_acknowledgement_means_and_ends_on_a_signal() {
     assert!(server.said.contains("stable about 200ms later"), "{}", server.said);
     assert_eq!(server.ask("GET", STREAM, "", ""), (200, "hi".to_owned()));
     assert_eq!(server.end("-INT"), Some(0));
+}
+
+#[test]
+fn a_server_whose_last_commit_fails_says_so_and_ends_with_another_code() {
+    if let Err(reason) = usable() {
+        return not_run("a barrier that fails while a server stops", &reason);
+    }
+    let folder = temporary();
+    let server = serve(folder.path(), &["--durability=relaxed=1h"]);
+    assert_eq!(server.ask("PUT", STREAM, "", "").0, 201);
+    assert_eq!(server.ask("POST", STREAM, "", "hi").0, 204);
+    // From now on every barrier fails.
+    let mut plants = Command::new(tool("strace").unwrap())
+        .args(["-f", "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO", "-p"])
+        .arg(server.id().to_string())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let says = lines_of(plants.stderr.take().unwrap());
+    assert!(says.recv_timeout(PATIENCE).unwrap().contains("attached"));
+    assert_eq!(server.end("-TERM"), Some(1));
+    assert!(plants.wait().unwrap().success());
+    assert!(says.iter().any(|line| line.contains("INJECTED")), "no barrier was asked for");
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub fn start_in(folder: TempDir, changes: &[(&str, &str)]) -> Running {
 
 impl Running {
     pub fn stop(mut self) -> TempDir {
-        self.server.take().unwrap().stop();
+        self.server.take().unwrap().stop().unwrap();
         self.folder
     }
 

@@ -49,8 +49,11 @@ pub fn run(args: &ServeArgs) -> Result<Ending> {
     if let Err(error) = highwater_sys::memory::unmap_program() {
         output::say_in_passing(&format!("highwater: the start's code stays in memory: {error}"));
     }
-    let ending = attend(&server, &signals);
-    server.stop();
+    let mut ending = attend(&server, &signals);
+    if let Err(error) = server.stop() {
+        output::say_in_passing(&format!("highwater: {error}"));
+        ending = Ending::Failed;
+    }
     if logs.left_out() > 0 {
         output::say_in_passing(&format!("highwater: {} log lines were left out", logs.left_out()));
     }
