@@ -11,6 +11,8 @@ use super::{CachePolicy, Settings, Size, Span, text};
 const OWN_STREAMS: &str = "__ds/";
 /// What the server may append to them at once, however little clients may: more than it does.
 const OWN_BYTES: u64 = 64 << 10;
+/// What operators ask for, which no stream may hide.
+const OPERATORS_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// Room for the names that it needs to start.
 const LEAST_NAME: Size = Size(32);
 
@@ -131,6 +133,13 @@ impl Settings {
     fn check_texts(&self) -> Result<(), SettingsError> {
         if !text::is_plain_path(&self.stream_root) {
             return refuse("stream-root: a path that begins with / and needs no escapes");
+        }
+        let root = self.stream_root.trim_end_matches('/');
+        if root.is_empty() || OPERATORS_PATHS.contains(&root) {
+            return refuse(
+                "stream-root: /healthz, /readyz and /metrics would be streams, and nobody could \
+                 look after the server; choose a path such as /v1/stream",
+            );
         }
         if self.public_url.as_ref().is_some_and(|url| !text::is_base_url(url)) {
             return refuse(
@@ -348,6 +357,16 @@ mod tests {
         }
         assert_eq!(refused(&[("public-url", "https://x.org/base/"), ("stream-root", "/s")]), "");
         assert_eq!(refused(&[("cors-origins", "https://a.org,http://localhost:3000")]), "");
+    }
+
+    #[test]
+    fn a_stream_root_that_would_hide_health_or_metrics_is_refused() {
+        for root in ["/", "/healthz", "/readyz", "/metrics", "/metrics/"] {
+            assert!(refused(&[("stream-root", root)]).contains("stream-root"), "{root}");
+        }
+        for root in ["/v1/stream", "/s/", "/healthz/streams", "/metrics2"] {
+            assert_eq!(refused(&[("stream-root", root)]), "", "{root}");
+        }
     }
 
     #[test]
