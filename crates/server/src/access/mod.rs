@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use highwater_disk::Clock;
+use highwater_streams::subscriptions::glob::Glob;
 use http::{HeaderMap, header};
 
 use self::jwt::Expected;
@@ -37,6 +38,11 @@ impl Caller {
     /// Whether an action on a path is allowed.
     pub fn may(&self, action: Action, path: &str) -> bool {
         self.scopes.iter().any(|scope| scope.allows(action, path))
+    }
+
+    /// Whether an action on every stream that matches a pattern is allowed.
+    pub fn may_matching(&self, action: Action, pattern: &Glob) -> bool {
+        self.scopes.iter().any(|scope| scope.allows_matching(action, pattern))
     }
 
     /// Whether an action on every stream whose name begins so is allowed.
@@ -80,6 +86,14 @@ impl Who {
     /// Why not.
     pub fn may_all(&self, action: Action, prefix: &str) -> Result<(), Refusal> {
         self.check(action, |caller| caller.may_all(action, prefix))
+    }
+
+    /// Whether the action is allowed on every stream that matches a pattern.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_matching(&self, action: Action, pattern: &Glob) -> Result<(), Refusal> {
+        self.check(action, |caller| caller.may_matching(action, pattern))
     }
 
     fn check(&self, action: Action, may: impl FnOnce(&Caller) -> bool) -> Result<(), Refusal> {

@@ -77,6 +77,11 @@ impl Scope {
         self.has(action) && self.pattern.covers_below(&whole)
     }
 
+    /// Whether it allows the action on every stream that matches a pattern.
+    pub fn allows_matching(&self, action: Action, pattern: &Glob) -> bool {
+        self.has(action) && self.pattern.covers_all_of(pattern)
+    }
+
     fn has(&self, action: Action) -> bool {
         self.actions.iter().any(|own| *own == action || *own == Action::Admin)
     }

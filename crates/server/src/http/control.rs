@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use highwater_streams::error::Problem;
 use highwater_streams::path::StreamPath;
-use highwater_streams::subscriptions::{MOST_STREAMS_OF_A_PAGE, Page};
+use highwater_streams::subscriptions::config::{Config, Delivery};
+use highwater_streams::subscriptions::{MOST_STREAMS_OF_A_PAGE, Page, named_streams};
 use http::{Method, Response, StatusCode, header};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
@@ -50,6 +51,7 @@ impl Asked<'_> {
                 self.only(&Method::POST)?;
                 self.may(Action::Admin, id)?;
                 let body = self.collect(body).await?;
+                self.may_read_all(&named_streams(&body.bytes)?)?;
                 self.app.subscriptions.add_streams(id, &body.bytes).await?;
                 Ok(nothing())
             }
@@ -73,6 +75,7 @@ impl Asked<'_> {
             Method::PUT => {
                 self.may(Action::Admin, id)?;
                 let body = self.collect(body).await?;
+                self.may_subscribe(&subscriptions.config(&body.bytes)?)?;
                 let (value, is_new) = cold::put(self.app, id, body, &self.root()).await?;
                 let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
                 Ok(json_answer(status, &value))
@@ -94,6 +97,26 @@ impl Asked<'_> {
             }
             _ => Err(Failure::Method { allow: route::ON_SUBSCRIPTION }),
         }
+    }
+
+    /// Whether the caller may have a subscription do what it does: it tells names and tails of the
+    /// streams that it follows, and appends to its wake stream.
+    fn may_subscribe(&self, config: &Config) -> Result<(), Failure> {
+        if let Some(pattern) = config.glob() {
+            self.who.may_matching(Action::Read, &pattern)?;
+        }
+        self.may_read_all(&config.streams)?;
+        if let Delivery::PullWake { wake_stream } = &config.delivery {
+            self.who.may(Action::Append, wake_stream)?;
+        }
+        Ok(())
+    }
+
+    fn may_read_all(&self, names: &[String]) -> Result<(), Failure> {
+        for name in names {
+            self.who.may(Action::Read, name)?;
+        }
+        Ok(())
     }
 
     /// Takes what workers say. All but claims bring the token of their wake, and need no other.

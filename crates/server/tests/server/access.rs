@@ -72,6 +72,57 @@ fn a_fork_needs_the_right_to_read_its_source() {
     assert_eq!(fork("both"), 201);
 }
 
+/// Points 48 and 49: a subscription tells names and tails of what it follows, and its wakes are
+/// appends.
+#[test]
+fn a_subscription_needs_the_right_to_read_what_it_follows_and_to_append_to_its_wake_stream() {
+    let own = "admin:__ds/subscriptions/*\", \"read:in/**\", \"append:wakes/*";
+    let server = guarded(
+        &[("s", "subscriber", own), ("a", "all", "admin")],
+        &[("webhook-localhost", "true")],
+    );
+    let json = |token: &str, method: &str, path: &str, body: &Value| {
+        let bearer = format!("Bearer {token}");
+        let headers = [("Content-Type", "application/json"), ("Authorization", bearer.as_str())];
+        server.ask(method, &stream(path), &headers, &body.to_string())
+    };
+    for name in ["secret", "in/a", "wakes/w"] {
+        assert_eq!(json("all", "PUT", name, &json!([])).status, 201);
+    }
+    let pull = |more: Value| {
+        let mut body = json!({ "type": "pull-wake", "wake_stream": "wakes/w" });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json("subscriber", "PUT", "__ds/subscriptions/s", &body)
+    };
+    for beyond in [
+        json!({ "pattern": "**" }),
+        json!({ "pattern": "*/a" }),
+        json!({ "pattern": "secret" }),
+        json!({ "streams": ["in/a", "secret"] }),
+        json!({ "pattern": "in/*", "streams": ["in/../secret"] }),
+        json!({ "pattern": "in/*", "wake_stream": "secret" }),
+        json!({ "pattern": "in/*", "wake_stream": "in/a" }),
+    ] {
+        let refused = pull(beyond.clone());
+        assert_eq!(
+            (refused.status, &refused.json()["code"]),
+            (403, &json!("FORBIDDEN")),
+            "{beyond}"
+        );
+    }
+    let hook =
+        json!({ "type": "webhook", "pattern": "s*", "webhook": { "url": "http://127.0.0.1:9/" } });
+    assert_eq!(json("subscriber", "PUT", "__ds/subscriptions/h", &hook).status, 403);
+    assert_eq!(pull(json!({ "pattern": "in/**", "streams": ["in/b"] })).status, 201);
+    let add = |name: &str| {
+        let body = json!({ "streams": [name] });
+        json("subscriber", "POST", "__ds/subscriptions/s/streams", &body).status
+    };
+    assert_eq!((add("secret"), add("in/c")), (403, 204));
+    let anything = json!({ "type": "pull-wake", "pattern": "**", "wake_stream": "secret" });
+    assert_eq!(json("all", "PUT", "__ds/subscriptions/t", &anything).status, 201);
+}
+
 #[test]
 fn lists_and_metrics_are_for_admins_and_health_is_for_everybody() {
     let server = guarded(&[("r", "reader", "read"), ("a", "all", "admin")], &[]);

@@ -47,5 +47,6 @@ pub use keys::Rotation;
 pub use machine::Delivered;
 pub use page::{MOST_STREAMS_OF_A_PAGE, Page};
 pub use refusal::Refusal;
+pub use requests::named_streams;
 pub use store::open_keys;
 pub use wire::says_done;

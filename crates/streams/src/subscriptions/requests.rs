@@ -23,7 +23,23 @@ const TOKEN_LIFE_S: u64 = 7 * 24 * 3600;
 /// Longest id, bytes.
 const MOST_ID: usize = 256;
 
+/// Reads the names of streams that [`Subscriptions::add_streams`] is asked to follow.
+///
+/// # Errors
+/// [`Refusal::BadRequest`].
+pub fn named_streams(body: &[u8]) -> Result<Vec<String>, Refusal> {
+    wire::streams(body)
+}
+
 impl Subscriptions {
+    /// Reads what [`Subscriptions::put`] is asked for.
+    ///
+    /// # Errors
+    /// [`Refusal::BadRequest`], [`Refusal::UrlRejected`].
+    pub fn config(&self, body: &[u8]) -> Result<Config, Refusal> {
+        Config::parse(body, self.settings.policy)
+    }
+
     /// Makes a subscription, or confirms that it is there: body of the answer, and whether it is
     /// new. `root` is the URL of the stream root as the client used it. Looks at all names, so it
     /// is for a thread that serves nobody, when [`Subscriptions::settle_streams`] is done.
@@ -31,7 +47,7 @@ impl Subscriptions {
     /// # Errors
     /// [`Refusal`].
     pub async fn put(&self, id: &str, body: &[u8], root: &str) -> Result<(Value, bool), Refusal> {
-        let config = Config::parse(body, self.settings.policy)?;
+        let config = self.config(body)?;
         if id.is_empty() || id.len() > MOST_ID || id.contains('/') {
             return Err(bad("an id has 1 to 256 bytes and no slash"));
         }
