@@ -1,6 +1,6 @@
 //! Long-poll and events.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::support::{PATIENCE, start, stream};
 
@@ -46,6 +46,24 @@ fn a_silent_stream_gets_comments_and_an_old_connection_ends() {
     assert!(comments >= 2, "{comments}");
     assert!(last.ends_with(b"\n\n"), "it ends between events");
     assert_eq!(client.ask("GET", &stream("a"), &[], "").status, 200, "the connection goes on");
+}
+
+/// Points 17 and 30.
+#[test]
+fn a_fixed_end_ends_waiting_readers() {
+    let server = start(&[("long-poll-timeout", "15s")]);
+    let soon = jiff::Timestamp::now() + Duration::from_secs(2);
+    let ends = [("Stream-Expires-At", soon.to_string())];
+    let ends = ends.each_ref().map(|(name, value)| (*name, value.as_str()));
+    assert_eq!(server.ask("PUT", &stream("a"), &ends, "").status, 201);
+    let (mut poll, mut events) = (server.client(), server.client());
+    let target = format!("{}?offset=now&live=long-poll", stream("a"));
+    poll.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n"));
+    events.send(events_of("a", "now"));
+    assert_eq!(events.head().0, 200);
+    assert!(events.chunk().is_some());
+    assert_eq!(poll.answer("GET").status, 404);
+    assert_eq!(events.chunk(), None);
 }
 
 /// Points 30 and 38.

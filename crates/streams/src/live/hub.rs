@@ -41,6 +41,8 @@ pub(crate) struct Hub {
     streams: Streams,
     /// How long the stream lives after a use, where it ends then.
     ttl: Option<Duration>,
+    /// When it ends by the wall clock, whoever uses it.
+    until: Option<Duration>,
     state: Mutex<State>,
 }
 
@@ -94,7 +96,8 @@ impl Hub {
             readers: Slab::new(),
             used: streams.clock.wall(),
         };
-        Self { id: view.id, path, streams, ttl: view.ttl(), state: Mutex::new(state) }
+        let (ttl, until) = (view.ttl(), view.until());
+        Self { id: view.id, path, streams, ttl, until, state: Mutex::new(state) }
     }
 
     pub fn id(&self) -> StreamId {
@@ -142,11 +145,14 @@ impl Hub {
         self.state.lock().map_or(true, |state| state.readers.is_empty())
     }
 
-    /// Whether half of the stream's life is over, and it has to be used again.
+    /// Whether half of the stream's life is over, and it has to be used again; or all of it, and
+    /// its readers have not been told.
     pub(super) fn is_due(&self, wall: Duration) -> bool {
-        let Some(ttl) = self.ttl else { return false };
         let Ok(state) = self.state.lock() else { return false };
-        wall.saturating_sub(state.used) >= ttl / 2
+        let is_half_over = |ttl| wall.saturating_sub(state.used) >= ttl / 2;
+        let is_over = |until| wall >= until;
+        state.ended.is_none()
+            && (self.ttl.is_some_and(is_half_over) || self.until.is_some_and(is_over))
     }
 
     /// Notes that the stream was used for its readers.

@@ -20,16 +20,16 @@ pub(crate) struct Registry {
 #[derive(Debug, Default)]
 struct Hubs {
     all: HashMap<StreamId, Arc<Hub>>,
-    /// Those whose streams end some time after their last use.
-    sliding: HashSet<StreamId>,
+    /// Those whose streams end some time.
+    ending: HashSet<StreamId>,
 }
 
 impl Registry {
     /// Joins the hub of a stream, making one if there is none; gives the new reader's number there.
     pub fn join(&self, streams: &Streams, view: &View, path: &StreamPath) -> (Arc<Hub>, ReaderId) {
         let mut hubs = self.lock();
-        if view.ttl().is_some() {
-            hubs.sliding.insert(view.id);
+        if view.ttl().is_some() || view.until().is_some() {
+            hubs.ending.insert(view.id);
         }
         let new = || Arc::new(Hub::new(view, path.clone(), streams.clone()));
         let hub = hubs.all.entry(view.id).or_insert_with(new);
@@ -48,16 +48,16 @@ impl Registry {
         let mut hubs = self.lock();
         if hubs.all.get(&id).is_some_and(|hub| hub.is_idle()) {
             hubs.all.remove(&id);
-            hubs.sliding.remove(&id);
+            hubs.ending.remove(&id);
         }
     }
 
     /// Gives the hubs whose streams have to be used again, so that they do not end while they are
-    /// followed.
+    /// followed, and those whose streams have ended.
     pub fn due(&self, wall: Duration) -> Vec<Arc<Hub>> {
         let hubs = self.lock();
-        let sliding = hubs.sliding.iter().filter_map(|id| hubs.all.get(id));
-        sliding.filter(|hub| hub.is_due(wall)).map(Arc::clone).collect()
+        let ending = hubs.ending.iter().filter_map(|id| hubs.all.get(id));
+        ending.filter(|hub| hub.is_due(wall)).map(Arc::clone).collect()
     }
 
     /// Wakes the readers of hubs whose news nobody has looked at since the last call.

@@ -15,6 +15,7 @@ mod room;
 mod view;
 
 use std::sync::{Arc, Mutex};
+use std::task::Wake as _;
 
 use bytes::Bytes;
 use highwater_disk::{Clock, Rng};
@@ -198,19 +199,20 @@ impl Streams {
     }
 
     /// Uses the streams again that are followed and would end before long: a reader that waits
-    /// keeps what it waits for. To be called four times a second, the shortest life being one
-    /// second.
+    /// keeps what it waits for. Where a stream has a fixed end and has reached it, or is gone, its
+    /// readers end. To be called four times a second, the shortest life being one second.
     pub fn keep_followed(&self) {
         let wall = self.clock.wall();
         for hub in self.hubs.due(wall) {
             let view = self.find(hub.path()).ok().flatten();
-            // One that has ended meanwhile ends its readers. A log that is full for a moment is
-            // asked again in the next round: in half a life the stream would have ended.
-            if view.is_some_and(|view| view.id == hub.id())
-                && self.log.touch(hub.path().as_str()).is_ok()
-            {
+            if view.is_none_or(|view| view.id != hub.id()) {
+                // The log tells them when it has noted the end, which may be much later.
+                hub.wake();
+            } else if self.log.touch(hub.path().as_str()).is_ok() {
                 hub.note_use(wall);
             }
+            // A log that is full for a moment is asked again in the next round: in half a life the
+            // stream would have ended.
         }
     }
 

@@ -68,11 +68,15 @@ impl View {
     /// How long an answer that was just given may be kept: nobody is to read what has ended, and
     /// who reads by way of a cache uses the stream in time.
     pub(super) fn kept_for(&self, clock: &dyn Clock) -> Option<Duration> {
-        match self.expiry? {
-            Expiry::Absolute { at_ms } => {
-                Some(Duration::from_millis(at_ms).saturating_sub(clock.wall()))
-            }
-            Expiry::Sliding { .. } => self.ttl().map(|ttl| ttl / 2),
+        let left = self.until().map(|until| until.saturating_sub(clock.wall()));
+        left.or_else(|| self.ttl().map(|ttl| ttl / 2))
+    }
+
+    /// When it ends by the wall clock, where no use makes that later.
+    pub(crate) fn until(&self) -> Option<Duration> {
+        match self.expiry {
+            Some(Expiry::Absolute { at_ms }) => Some(Duration::from_millis(at_ms)),
+            _ => None,
         }
     }
 

@@ -1,11 +1,14 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_log::request::{CreateOutcome, End};
+use highwater_streams::error::Problem;
 use highwater_streams::fields::Lifetime;
+use highwater_streams::live::Next;
 use highwater_streams::offset::Place;
 use highwater_streams::service::Create;
 
-use crate::following::follow;
+use crate::following::{Woken, event, follow, wait};
 use crate::support::*;
 
 const TTL: u64 = 100;
@@ -93,6 +96,39 @@ fn a_sliding_life_goes_on_as_long_as_the_stream_is_followed_and_no_longer() {
     assert!(store.streams.head(&path("a")).is_ok());
     wait_for(TTL);
     assert_eq!(code(store.streams.head(&path("a"))), "STREAM_NOT_FOUND");
+}
+
+/// Points 17 and 30: whoever waits does not wait for a stream that has ended, however long the log
+/// takes to note its end.
+#[test]
+fn a_fixed_end_ends_whoever_waits_for_what_comes() {
+    let store = Store::new(119);
+    let fixed = Create { lifetime: until("2023-11-14T22:15:20Z"), ..create(TEXT, "x") };
+    store.put("a", &fixed).unwrap();
+    store.put("f", &Create { lifetime: ttl(10 * TTL), ..fork("a", None, 0) }).unwrap();
+    store.put("b", &fixed).unwrap();
+    let woken: Vec<Arc<Woken>> = (0..3).map(|_| Arc::default()).collect();
+    let mut followers = ["a", "b", "b"].map(|name| follow(&store, name, Place::Start));
+    for follower in &mut followers[..2] {
+        event(follower);
+        assert_eq!(follower.try_next().unwrap(), Next::Wait);
+    }
+    assert!(followers[2].try_chunk().unwrap().is_some());
+    assert_eq!(followers[2].try_chunk().unwrap(), None);
+    for (follower, woken) in followers.iter_mut().zip(&woken) {
+        assert!(!wait(follower, woken));
+    }
+    store.streams.keep_followed();
+    assert!(!woken.iter().any(|woken| woken.take()), "its time is not over");
+    store.clock.advance(Duration::from_secs(10 * TTL));
+    store.streams.keep_followed();
+    assert!(woken[0].take() && woken[1].take());
+    assert_eq!(followers[0].try_next().unwrap(), Next::End, "a fork keeps it, but not for them");
+    assert_eq!(followers[1].try_next().unwrap(), Next::End);
+    assert!(woken[2].take());
+    assert_eq!(followers[2].try_chunk(), Err(Problem::NotFound));
+    drop(followers);
+    assert_eq!(store.streams.followed(), 0);
 }
 
 /// Point 17: a log that takes nothing just when the life is half over is asked again.
