@@ -113,6 +113,10 @@ impl Mount {
     /// # Errors
     /// [`Problem::BadPath`] when it names no stream of this server.
     pub fn stream(&self, target: &str) -> Result<StreamPath, Problem> {
+        if !target.starts_with('/') {
+            // A URL may be another server's, whose streams are not here.
+            return Err(Problem::BadPath { why: "it is no path from the server's root on" });
+        }
         match self.resolve(target)? {
             Target::Stream(path) => Ok(path),
             _ => Err(Problem::BadPath { why: "it is not the path of a stream on this server" }),
@@ -311,6 +315,15 @@ mod tests {
         assert_eq!(stream("/v1/stream/a/__ds"), "a/__ds");
         assert!(StreamPath::relative("x/../__ds/a").is_err());
         assert!(mount().stream("/v1/stream/__ds/a").is_err());
+    }
+
+    /// Point 42.
+    #[test]
+    fn a_stream_of_another_server_is_not_taken_for_the_one_of_this_name_here() {
+        for target in ["http://other/v1/stream/a", "//other/v1/stream/a", "v1/stream/a", "a", ""] {
+            assert!(matches!(mount().stream(target), Err(Problem::BadPath { .. })), "{target}");
+        }
+        assert_eq!(mount().stream("/v1/stream//a%2Fb").unwrap().as_str(), "a/b");
     }
 
     #[test]
