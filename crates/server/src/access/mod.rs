@@ -163,6 +163,11 @@ impl Access {
         Ok(Self { files, expected, rules, refusals: Refusals::default() })
     }
 
+    /// Whether there is anything that not everybody may.
+    pub fn is_limited(&self) -> bool {
+        self.rules.is_some()
+    }
+
     /// Reads each file again; one that cannot be used leaves what stood in it in force, and holds
     /// back no other. Gives what went wrong.
     pub fn reload(&self) -> Vec<ServeError> {

@@ -127,6 +127,10 @@ impl Asked<'_> {
         if what == "claim" {
             self.may(Action::Read, id)?;
         } else {
+            if self.app.access.is_limited() {
+                // Whoever has no token does not learn which subscriptions there are.
+                subscriptions.check_given_out(id, token)?;
+            }
             subscriptions.may_report(id, token)?;
         }
         let body = self.collect(body).await?;

@@ -123,6 +123,28 @@ fn a_subscription_needs_the_right_to_read_what_it_follows_and_to_append_to_its_w
     assert_eq!(json("all", "PUT", "__ds/subscriptions/t", &anything).status, 201);
 }
 
+/// Point 52.
+#[test]
+fn whoever_has_no_token_does_not_learn_which_subscriptions_there_are() {
+    let config = r#"{"type":"pull-wake","wake_stream":"w","pattern":"a"}"#;
+    let status = |server: &Running, id: &str, what: &str, headers: &[(&str, &str)]| {
+        let path = stream(&format!("__ds/subscriptions/{id}{what}"));
+        let method = if what.is_empty() { "PUT" } else { "POST" };
+        server.ask(method, &path, headers, config).status
+    };
+    let (json, admin) = (("Content-Type", "application/json"), ("Authorization", "Bearer all"));
+    let (guarded, open) = (guarded(&[("a", "all", "admin")], &[]), start(&[]));
+    assert_eq!(status(&guarded, "s", "", &[json, admin]), 201);
+    assert_eq!(status(&open, "s", "", &[json]), 201);
+    for what in ["/ack", "/callback", "/release"] {
+        for headers in [&[][..], &[admin]] {
+            let both = ["s", "none"].map(|id| status(&guarded, id, what, headers));
+            assert_eq!(both, [401, 401], "{what} {headers:?}");
+        }
+        assert_eq!(["s", "none"].map(|id| status(&open, id, what, &[])), [401, 404], "{what}");
+    }
+}
+
 #[test]
 fn lists_and_metrics_are_for_admins_and_health_is_for_everybody() {
     let server = guarded(&[("r", "reader", "read"), ("a", "all", "admin")], &[]);

@@ -191,6 +191,15 @@ impl Subscriptions {
     /// [`Refusal::NotFound`], [`Refusal::Unauthorized`].
     pub fn may_report(&self, id: &str, token: Option<&str>) -> Result<(), Refusal> {
         self.entry(id)?;
+        self.check_given_out(id, token)
+    }
+
+    /// Says whether a token was given out for a wake of a subscription of this id, also of one that
+    /// is gone.
+    ///
+    /// # Errors
+    /// [`Refusal::Unauthorized`].
+    pub fn check_given_out(&self, id: &str, token: Option<&str>) -> Result<(), Refusal> {
         self.claims_of(id, token).map(drop)
     }
 
