@@ -7,7 +7,7 @@ use super::parcel::Parcel;
 use crate::content::Kind;
 use crate::cursor::Cursor;
 use crate::error::{Outcome, Problem};
-use crate::service::{Chunk, LEAST_BYTES, Lease, SHORT_BYTES, Streams, Unread, incomplete_len};
+use crate::service::{Chunk, LEAST_BYTES, Lease, SHORT_BYTES, Streams, Unread, unfinished_len};
 use crate::sse::Control;
 
 /// What stands behind a place, as far as one parcel goes.
@@ -30,8 +30,9 @@ impl Piece {
 
 impl Streams {
     /// Reads a parcel, with a cursor that is not below the least. Of text, the beginning of a
-    /// character waits for its other bytes, unless the stream has ended and they will never come.
-    /// Of the memory for answers it takes what the reader has waited for, if it has.
+    /// character waits for its other bytes, and a CR for what may be its LF, unless the stream has
+    /// ended and they will never come. Of the memory for answers it takes what the reader has
+    /// waited for, if it has.
     pub(super) fn piece(
         &self,
         hub: &Hub,
@@ -48,7 +49,7 @@ impl Streams {
         let is_at_tail = range.next == range.tail;
         let mut next = range.next;
         if kind == Kind::Text && is_at_tail && !range.is_closed {
-            let rest = incomplete_len(&range.body.last(4));
+            let rest = unfinished_len(&range.body.last(4));
             range.body.drop_back(rest);
             next = Offset(next.0 - u64::try_from(rest).expect("at most three bytes"));
         }

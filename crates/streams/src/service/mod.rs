@@ -37,7 +37,7 @@ pub use body::Body;
 pub use create::{Create, Created};
 pub use observer::{Expected, Observer};
 pub use read::Chunk;
-pub(crate) use read::{Unread, incomplete_len};
+pub(crate) use read::{Unread, unfinished_len};
 pub(crate) use room::{LEAST_BYTES, Lease, Queued, SHORT_BYTES};
 pub use view::View;
 

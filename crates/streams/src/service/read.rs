@@ -229,9 +229,9 @@ impl Range {
         (self.next, self.tail, self.is_closed) = (other.next, other.tail, other.is_closed);
     }
 
-    /// Cuts off a character that is not complete, but never everything.
+    /// Cuts off a character or line end that may not be complete, but never everything.
     fn end_at_character(&mut self) {
-        let rest = incomplete_len(&self.body.last(4));
+        let rest = unfinished_len(&self.body.last(4));
         if rest < self.body.len() {
             self.body.drop_back(rest);
             let rest = u64::try_from(rest).expect("at most three bytes");
@@ -240,8 +240,14 @@ impl Range {
     }
 }
 
+/// Number of bytes at the end of a text that what follows may belong to: a character whose other
+/// bytes are missing, or a CR, which is one line end with an LF behind it.
+pub(crate) fn unfinished_len(bytes: &[u8]) -> usize {
+    if bytes.last() == Some(&b'\r') { 1 } else { incomplete_len(bytes) }
+}
+
 /// Number of bytes at the end that begin a UTF-8 character whose other bytes are missing.
-pub(crate) fn incomplete_len(bytes: &[u8]) -> usize {
+fn incomplete_len(bytes: &[u8]) -> usize {
     match std::str::from_utf8(&bytes[start_of_last(bytes)..]) {
         Err(error) if error.error_len().is_none() => {
             bytes.len() - start_of_last(bytes) - error.valid_up_to()
@@ -273,5 +279,15 @@ mod tests {
         assert_eq!(incomplete_len(b"x\x80\x80"), 0, "what is wrong is not incomplete");
         assert_eq!(incomplete_len(b"\xff"), 0);
         assert_eq!(incomplete_len(b"\xc3("), 0);
+    }
+
+    /// Point 36.
+    #[test]
+    fn a_cr_at_the_end_waits_for_what_follows() {
+        for (bytes, expected) in
+            [(&b"a\r"[..], 1), (b"\r", 1), (b"\r\r", 1), (b"\r\n", 0), (b"\ra", 0), (b"\r\xe2", 1)]
+        {
+            assert_eq!(unfinished_len(bytes), expected, "{bytes:?}");
+        }
     }
 }

@@ -145,6 +145,39 @@ fn a_cursor_from_the_future_is_answered_by_a_later_one_in_every_event() {
     }
 }
 
+/// Point 36: CR and LF in two appends, or in two events, are one line end still.
+#[test]
+fn line_ends_are_what_they_are_wherever_appends_and_events_end() {
+    let store = Store::new(209);
+    let text = "a\r\nb\r\r\n\nc\r";
+    let lines = "a\nb\n\n\nc\n";
+    let all_of = |follower: &mut Follower| {
+        let mut got = String::new();
+        while let Next::Event(event) = follower.try_next().unwrap() {
+            got += &data(&event);
+        }
+        got
+    };
+    for cut in 0..text.len() {
+        let name = format!("t{cut}");
+        store.put(&name, &create(TEXT, &text[..cut])).unwrap();
+        let mut follower = follow(&store, &name, Place::Start);
+        let mut got = all_of(&mut follower);
+        store.post(&name, &append(TEXT, &text[cut..])).unwrap();
+        got += &all_of(&mut follower);
+        assert_eq!((got.as_str(), follower.position()), ("a\nb\n\n\nc", Offset(9)), "{cut}");
+        store.post(&name, &close()).unwrap();
+        got += &all_of(&mut follower);
+        assert_eq!(got, lines, "{cut}");
+    }
+    for before in 60..66 {
+        let (name, text) = (format!("c{before}"), "x".repeat(before) + "\r\ny");
+        store.put(&name, &create(TEXT, &text)).unwrap();
+        let mut follower = follow(&store, &name, Place::Start);
+        assert_eq!(all_of(&mut follower), "x".repeat(before) + "\ny", "{before}");
+    }
+}
+
 /// Point 37.
 #[test]
 fn a_character_split_over_appends_arrives_whole() {
