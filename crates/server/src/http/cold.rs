@@ -14,6 +14,7 @@ use highwater_streams::live::Follower;
 use highwater_streams::offset::Place;
 use highwater_streams::path::StreamPath;
 use highwater_streams::service::{Chunk, Create, Created, Streams};
+use highwater_streams::subscriptions::config::Config;
 use highwater_streams::subscriptions::{Page, Refusal, Subscriptions};
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -87,11 +88,12 @@ pub(crate) async fn search(subscriptions: &Arc<Subscriptions>) -> Outcome<()> {
     done(job(searching)).await
 }
 
-/// Makes or confirms a subscription. One that is made looks at all names: one at a time.
+/// Makes or confirms a subscription, as its body says, whose room it holds. One that is made looks
+/// at all names: one at a time.
 pub(super) async fn put(
     app: &App,
     id: &str,
-    body: Collected,
+    (config, body): (Config, Collected),
     root: &str,
 ) -> Result<(Value, bool), Refusal> {
     let making = if app.subscriptions.is_there(id) {
@@ -105,8 +107,9 @@ pub(super) async fn put(
     let (id, root) = (id.to_owned(), root.to_owned());
     let runtime = Handle::current();
     let made = job(move || {
+        let _room = body;
         runtime.block_on(async {
-            let mut put = pin!(subscriptions.put(&id, &body.bytes, &root));
+            let mut put = pin!(subscriptions.put(&id, config, &root));
             let first = poll_fn(|context| Poll::Ready(put.as_mut().poll(context))).await;
             // It waits for a barrier, and that is for many.
             drop(making);

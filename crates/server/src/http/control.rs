@@ -51,8 +51,9 @@ impl Asked<'_> {
                 self.only(&Method::POST)?;
                 self.may(Action::Admin, id)?;
                 let body = self.collect(body).await?;
-                self.may_read_all(&named_streams(&body.bytes)?)?;
-                self.app.subscriptions.add_streams(id, &body.bytes).await?;
+                let names = named_streams(&body.bytes)?;
+                self.may_read_all(&names)?;
+                self.app.subscriptions.add_streams(id, &names).await?;
                 Ok(nothing())
             }
             ["subscriptions", id, "streams", rest @ ..] if !rest.is_empty() => {
@@ -75,8 +76,10 @@ impl Asked<'_> {
             Method::PUT => {
                 self.may(Action::Admin, id)?;
                 let body = self.collect(body).await?;
-                self.may_subscribe(&subscriptions.config(&body.bytes)?)?;
-                let (value, is_new) = cold::put(self.app, id, body, &self.root()).await?;
+                let config = subscriptions.config(&body.bytes)?;
+                self.may_subscribe(&config)?;
+                let root = self.root();
+                let (value, is_new) = cold::put(self.app, id, (config, body), &root).await?;
                 let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
                 Ok(json_answer(status, &value))
             }
@@ -127,11 +130,15 @@ impl Asked<'_> {
         if what == "claim" {
             self.may(Action::Read, id)?;
         } else {
+            let is_there = subscriptions.check_there(id);
+            let is_given_out = subscriptions.check_given_out(id, token);
+            // Where not everybody may everything, whoever has no token does not learn which
+            // subscriptions there are.
             if self.app.access.is_limited() {
-                // Whoever has no token does not learn which subscriptions there are.
-                subscriptions.check_given_out(id, token)?;
+                is_given_out.and(is_there)?;
+            } else {
+                is_there.and(is_given_out)?;
             }
-            subscriptions.may_report(id, token)?;
         }
         let body = self.collect(body).await?;
         match what {

@@ -55,7 +55,8 @@ impl Rig {
             limits: SubscriptionLimits::default(),
         };
         let subs = Subscriptions::open(streams, settings).unwrap();
-        run(&log, subs.put("s", HOOK, "http://127.0.0.1/v1/stream")).unwrap();
+        let config = subs.config(HOOK).unwrap();
+        run(&log, subs.put("s", config, "http://127.0.0.1/v1/stream")).unwrap();
         let (config, payload, end) = (Config::default(), &b"1"[..], End::Open);
         let create = Create { name: "events/a", config: &config, payload, end };
         run(&log, log.create(&create).unwrap()).unwrap();

@@ -46,8 +46,12 @@ impl Subscriptions {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub async fn put(&self, id: &str, body: &[u8], root: &str) -> Result<(Value, bool), Refusal> {
-        let config = self.config(body)?;
+    pub async fn put(
+        &self,
+        id: &str,
+        config: Config,
+        root: &str,
+    ) -> Result<(Value, bool), Refusal> {
         if id.is_empty() || id.len() > MOST_ID || id.contains('/') {
             return Err(bad("an id has 1 to 256 bytes and no slash"));
         }
@@ -107,8 +111,7 @@ impl Subscriptions {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub async fn add_streams(&self, id: &str, body: &[u8]) -> Result<(), Refusal> {
-        let names = wire::streams(body)?;
+    pub async fn add_streams(&self, id: &str, names: &[String]) -> Result<(), Refusal> {
         self.settle_streams().await;
         self.settle_acknowledged().await;
         let entry = self.entry(id)?;
@@ -123,7 +126,7 @@ impl Subscriptions {
                 subscription.apply(&event);
                 turn.events.push(event);
             }
-            for name in &names {
+            for name in names {
                 self.observe(subscription, name);
             }
             Ok(())
@@ -131,12 +134,12 @@ impl Subscriptions {
         {
             // It hears of them before they are looked at.
             let mut index = self.index();
-            for name in &names {
+            for name in names {
                 index.add_name(&entry, name);
             }
         }
         let changed = self.stage_change(id, &entry, decide);
-        self.forget_names(&entry, &names);
+        self.forget_names(&entry, names);
         if let ((), Some(staged)) = changed? {
             staged.await.map_err(Problem::from)?;
         }
@@ -184,18 +187,17 @@ impl Subscriptions {
         Ok(())
     }
 
-    /// Says whether a callback, an ack or a release with this token can mean anything, before it is
-    /// read: whether it is of this subscription, of whichever wake.
+    /// Says whether there is a subscription of this id.
     ///
     /// # Errors
-    /// [`Refusal::NotFound`], [`Refusal::Unauthorized`].
-    pub fn may_report(&self, id: &str, token: Option<&str>) -> Result<(), Refusal> {
-        self.entry(id)?;
-        self.check_given_out(id, token)
+    /// [`Refusal::NotFound`].
+    pub fn check_there(&self, id: &str) -> Result<(), Refusal> {
+        self.entry(id).map(drop)
     }
 
-    /// Says whether a token was given out for a wake of a subscription of this id, also of one that
-    /// is gone.
+    /// Says whether a callback, an ack or a release with this token can mean anything, before it is
+    /// read: whether it was given out for a wake, whichever, of a subscription of this id, also of
+    /// one that is gone.
     ///
     /// # Errors
     /// [`Refusal::Unauthorized`].

@@ -167,7 +167,7 @@ fn two_who_read_again_at_once_come_to_the_same() {
     let (subs, meanwhile) = stale(336);
     refresh_while(&subs, &meanwhile, |subs| {
         subs.subs.refresh().unwrap();
-        let changed = subs.run(subs.subs.add_streams("s", br#"{"streams":["x"]}"#));
+        let changed = subs.run(subs.subs.add_streams("s", &named_in(br#"{"streams":["x"]}"#)));
         assert_eq!(refusal(changed), "BUSY", "nothing is as it is kept yet");
     });
     assert!(!subs.subs.has_stale());

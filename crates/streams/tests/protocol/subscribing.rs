@@ -15,7 +15,8 @@ use highwater_streams::offset::Token;
 use highwater_streams::subscriptions::keys::Entropy;
 use highwater_streams::subscriptions::url_policy::UrlPolicy;
 use highwater_streams::subscriptions::{
-    Delivered, Due, Page, Refusal, Settings, SubscriptionLimits, Subscriptions, Webhook, open_keys,
+    Delivered, Due, Page, Refusal, Settings, SubscriptionLimits, Subscriptions, Webhook,
+    named_streams, open_keys,
 };
 use serde_json::{Value, json};
 
@@ -96,7 +97,8 @@ impl Subs {
     }
 
     pub fn put(&self, id: &str, body: &Value) -> Result<(Value, bool), Refusal> {
-        self.run(self.subs.put(id, body.to_string().as_bytes(), ROOT))
+        let config = self.subs.config(body.to_string().as_bytes())?;
+        self.run(self.subs.put(id, config, ROOT))
     }
 
     pub fn get(&self, id: &str) -> Value {
@@ -214,6 +216,11 @@ pub fn pull() -> Value {
 
 pub fn offset(at: u64) -> String {
     Token(Offset(at)).to_string()
+}
+
+/// The names of streams in what a client sends.
+pub fn named_in(body: &[u8]) -> Vec<String> {
+    named_streams(body).unwrap()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "what is given is an answer at hand")]

@@ -224,12 +224,12 @@ fn a_subscription_whose_links_find_no_room_is_not_made() {
     assert_eq!(refusal(subs.put("s", &by_name)), "FULL");
     subs.put("s", &hook()).unwrap();
     let more = json!({ "streams": some }).to_string();
-    let refused = subs.run(subs.subs.add_streams("s", more.as_bytes()));
+    let refused = subs.run(subs.subs.add_streams("s", &named_in(more.as_bytes())));
     assert_eq!(refusal(refused), "FULL");
     assert_eq!(subs.subs.sizes().kept, 0);
     let one = json!({ "streams": ["named/0", "named/1"] }).to_string();
-    subs.run(subs.subs.add_streams("s", one.as_bytes())).unwrap();
-    subs.run(subs.subs.add_streams("s", one.as_bytes())).unwrap();
+    subs.run(subs.subs.add_streams("s", &named_in(one.as_bytes()))).unwrap();
+    subs.run(subs.subs.add_streams("s", &named_in(one.as_bytes()))).unwrap();
     assert!(subs.subs.sizes().kept > 0);
     subs.run(subs.subs.delete("s")).unwrap();
     assert_eq!(subs.subs.sizes().kept, 0, "its memory is given back");

@@ -38,7 +38,8 @@ fn a_journal_that_is_being_written_anew_survives_a_crash_at_any_moment() {
         let body = hook().to_string();
         let confirm = |number| {
             let root = root(number);
-            let put = subs.subs.put("s", body.as_bytes(), &root);
+            let config = subs.subs.config(body.as_bytes()).unwrap();
+            let put = subs.subs.put("s", config, &root);
             subs.store.attempt(put).is_some_and(|put| put.is_ok())
         };
         assert!((0..12).all(confirm));
@@ -185,7 +186,7 @@ fn a_long_change_is_written_whole_or_not_at_all_wherever_room_ends() {
             assert!(first_poll(subs.store.streams.append(&filler, &fill)).is_none(), "no room");
         }
         let names = long_names();
-        let added = first_poll(subs.subs.add_streams("s", names.to_string().as_bytes()));
+        let added = first_poll(subs.subs.add_streams("s", &named_in(names.to_string().as_bytes())));
         let is_refused = added.is_some();
         if let Some(answer) = added {
             assert_eq!(refusal(answer), "BUSY");
@@ -196,12 +197,12 @@ fn a_long_change_is_written_whole_or_not_at_all_wherever_room_ends() {
         let expected = if is_refused { 0 } else { LONG_NAMES };
         assert_eq!(links(&subs), expected, "with {filled} KiB before it");
         // A short one behind it, and a long one, count alone.
-        subs.run(subs.subs.add_streams("s", br#"{"streams":["b"]}"#)).unwrap();
+        subs.run(subs.subs.add_streams("s", &named_in(br#"{"streams":["b"]}"#))).unwrap();
         assert_eq!(links(&subs), expected + 1);
         let subs = subs.crash();
         assert_eq!(links(&subs), expected + 1, "after a restart, with {filled} KiB before it");
         if is_refused {
-            subs.run(subs.subs.add_streams("s", names.to_string().as_bytes())).unwrap();
+            subs.run(subs.subs.add_streams("s", &named_in(names.to_string().as_bytes()))).unwrap();
         }
         assert_eq!(links(&subs.crash()), LONG_NAMES + 1);
         if is_refused { none += 1 } else { all += 1 }
@@ -220,14 +221,14 @@ fn a_long_change_that_a_crash_cuts_off_is_there_whole_or_not_at_all() {
         subs.put("s", &hook()).unwrap();
         subs.store.disk.crash_after_operations(nth);
         let names = long_names().to_string();
-        let added = subs.store.attempt(subs.subs.add_streams("s", names.as_bytes()));
+        let added = subs.store.attempt(subs.subs.add_streams("s", &named_in(names.as_bytes())));
         let is_over = !subs.store.disk.is_crashed();
         let subs = subs.crash();
         let links_then = links(&subs);
         assert!(links_then == LONG_NAMES || links_then == 0, "seed {seed}: {links_then} links");
         assert!(links_then > 0 || !matches!(added, Some(Ok(()))), "seed {seed}: it was told");
         // A short one behind what is left of it counts alone.
-        subs.run(subs.subs.add_streams("s", br#"{"streams":["b"]}"#)).unwrap();
+        subs.run(subs.subs.add_streams("s", &named_in(br#"{"streams":["b"]}"#))).unwrap();
         assert_eq!(links(&subs.crash()), links_then + 1, "seed {seed}");
         found[usize::from(links_then > 0)] += 1;
         if is_over {

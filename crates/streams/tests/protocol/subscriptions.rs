@@ -88,7 +88,7 @@ fn streams_are_added_and_removed_by_name_and_named_beats_matched() {
     subs.put("s", &hook()).unwrap();
     let add = |names: Value| {
         let body = json!({ "streams": names }).to_string();
-        subs.run(subs.subs.add_streams("s", body.as_bytes())).unwrap();
+        subs.run(subs.subs.add_streams("s", &named_in(body.as_bytes()))).unwrap();
     };
     let remove = |name| subs.run(subs.subs.remove_stream("s", name)).unwrap();
     let link_types = || -> Vec<(String, String)> {
