@@ -7,10 +7,24 @@ import { isJson, malformed } from "./malformed.mjs";
 const status = (ours, theirs) => (text) => text === `status ${ours}, theirs ${theirs}`;
 const given = ({ query }, name) => query.find(([known]) => known === name)?.[1];
 const isPoll = (request) => request.method === "GET" && given(request, "live") === "long-poll";
+const isAtEnd = (request) => request.method === "GET" && given(request, "live") === "sse"
+  && given(request, "offset") === "now";
 const isOfStream = ({ path }) => !path.startsWith("__ds/");
 const problem = ({ body }) => (isJson(body) ? JSON.parse(body) : {});
 const code = (answer) => problem(answer).code;
 const says = (answer, name) => answer.headers[name] === "true";
+const HEAD_OF_END = [
+  'stream-closed "true", theirs undefined', 'stream-up-to-date "true", theirs undefined',
+  "stream-next-offset is there: true, theirs false",
+];
+
+/// Whether an answer of events is one event, which says that the stream ends at `end`.
+function isEndAlone({ body }, end) {
+  const [, event] = body.match(/^event: ?control\ndata: ?(\{.*\})\n\n$/) ?? [];
+  if (!event) return false;
+  const { streamNextOffset, streamClosed } = JSON.parse(event);
+  return streamClosed === true && streamNextOffset === end;
+}
 
 /// The field for which this server refused a request, as `malformed` names it.
 function refusedFor(ours) {
@@ -184,6 +198,14 @@ const LIST = [
     why: "Section 5.7 lets it be left out.",
     is: (request, text, [ours]) => isPoll(request) && says(ours, "stream-closed")
       && text === "stream-cursor is there: true, theirs false",
+  },
+  {
+    id: "events that are the end alone say so in their head",
+    why: "Who asks for what is to come of a closed stream hears at once that nothing will, as without "
+      + "events.",
+    is: (request, text, [ours]) => isAtEnd(request) && HEAD_OF_END.includes(text) && ours.status === 200
+      && says(ours, "stream-closed") && says(ours, "stream-up-to-date")
+      && isEndAlone(ours, ours.headers["stream-next-offset"]),
   },
   {
     id: "no webhooks to IPv6 loopback",

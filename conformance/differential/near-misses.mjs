@@ -119,6 +119,20 @@ export const NEAR_MISSES = {
   "a cursor comes with the end, too": [
     query(["offset", "-1"]), silent("stream-closed"), differs("stream-cursor is there: false, theirs true"),
   ],
+  "events that are the end alone say so in their head": [
+    query(["offset", "-1"], ["live", "sse"]), query(["offset", "now"]), method("HEAD"), answers(204),
+    silent("stream-up-to-date"), silent("stream-closed"), silent("stream-next-offset"),
+    differs('stream-closed undefined, theirs "true"'), differs('body {}, theirs {"upToDate":true}'),
+    ["the end is another one", ({ answers: [ours] }) => {
+      ours.headers["stream-next-offset"] = "0000000000000000_0000000000000000";
+    }],
+    ["an event that does not end the stream", ({ answers: [ours] }) => {
+      ours.body = ours.body.replace('"streamClosed":true', '"streamClosed":false');
+    }],
+    ["content before the end", ({ answers: [ours] }) => {
+      ours.body = `event: data\ndata:x\n\n${ours.body}`;
+    }],
+  ],
   "no webhooks to IPv6 loopback": [
     body('{"type":"webhook","webhook":{"url":"https://example.org/"},"pattern":"d/*"}'), answers(404),
     refuses("INVALID_REQUEST"), method("POST"),

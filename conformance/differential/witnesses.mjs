@@ -56,6 +56,8 @@ export const WITNESSES = {
   "a poll that brings nothing is 204": [get([["offset", BEYOND], POLL])],
   "a cursor comes with the end, too":
     [post({ "Stream-Closed": "true" }, ""), get([["offset", { offset: 0, of: 0 }], POLL])],
+  "events that are the end alone say so in their head":
+    [post({ ...ofText, "Stream-Closed": "true" }, "x"), get([["offset", "now"], ["live", "sse"]])],
   "no webhooks to IPv6 loopback": [ofSubscription("PUT", "", JSON.stringify(
     { type: "webhook", webhook: { url: "https://[::1]/" }, pattern: "d/*" },
   ))],
