@@ -4,12 +4,15 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+use std::time::Instant;
 
 use serde_json::Value;
 
 use crate::environment::not_run;
-use crate::program::{highwater, temporary};
-use crate::serve::{PATIENCE, Serving, serve};
+use crate::program::{PROGRAM, highwater, temporary};
+use crate::serve::{PATIENCE, Serving, serve, serve_by};
 
 const STREAM: &str = "/v1/stream/hello";
 /// Clients that wait for events, each with an open file here and there.
@@ -208,4 +211,47 @@ fn a_server_ends_in_time_and_commits_its_log_whoever_is_stuck() {
     of_http2.read_exact(&mut byte).unwrap();
     end_and_hold(server, folder.path(), "acknowledged");
     drop(half_a_body);
+}
+
+/// How much of its program a server has in its memory, in KiB.
+fn program_kib(server: &Serving) -> u64 {
+    let smaps = std::fs::read_to_string(format!("/proc/{}/smaps", server.id())).unwrap();
+    let mut kib = 0;
+    let mut is_program = false;
+    for line in smaps.lines() {
+        if let Some(rest) = line.strip_prefix("Rss:").filter(|_| is_program) {
+            kib += rest.trim().trim_end_matches(" kB").parse::<u64>().unwrap();
+        } else if line.contains('-') {
+            is_program = line.ends_with("/highwater")
+                && [" r-xp ", " r--p "].iter().any(|rights| line.contains(rights));
+        }
+    }
+    kib
+}
+
+/// Who is told of the start reads nothing at first, so that it is over but for that.
+#[test]
+fn a_server_that_has_started_gives_back_what_of_its_program_only_the_start_has_used() {
+    let folder = temporary();
+    let path = folder.path().join("notify");
+    let supervisor = UnixDatagram::bind(&path).unwrap();
+    let filler = UnixDatagram::unbound().unwrap();
+    filler.set_nonblocking(true).unwrap();
+    while filler.send_to(b"X", &path).is_ok() {}
+    let mut command = Command::new(PROGRAM);
+    command.env("NOTIFY_SOCKET", &path);
+    let server = serve_by(command, folder.path(), &[]);
+    let before = program_kib(&server);
+    assert!(before > 0, "its program is nowhere");
+    let mut bytes = [0; 1024];
+    while !bytes.starts_with(b"READY=1") {
+        assert!(supervisor.recv(&mut bytes).unwrap() > 0);
+    }
+    let asked = Instant::now();
+    while program_kib(&server) > before / 2 {
+        assert!(asked.elapsed() < PATIENCE, "{} of {before} KiB", program_kib(&server));
+        std::thread::yield_now();
+    }
+    assert_eq!(server.ask("PUT", STREAM, "", "").0, 201);
+    assert_eq!(server.end("-TERM"), Some(0));
 }
