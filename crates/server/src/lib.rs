@@ -1,11 +1,11 @@
 //! HTTP for durable streams: the protocol's requests, carried out on a log.
 //!
 //! `settings` is all that can be set. `server` opens the log, listens and ends; `files` shares out
-//! what may be open; `net` has the connections and their limits; `access` who may do what, `rate`
-//! how often; `http` takes requests apart and puts answers together; `webhook` drives
-//! subscriptions; `metrics` counts; `traces`, where it is built in, sends a span for each request
-//! to a collector. What the protocol means is not decided here but in `highwater-streams`. Flags
-//! and the environment are the program's.
+//! what may be open; `net` has the connections and their limits; `operator` names what is there
+//! beside the streams; `access` who may do what, `rate` how often; `http` takes requests apart and
+//! puts answers together; `webhook` drives subscriptions; `metrics` counts; `traces`, where it is
+//! built in, sends a span for each request to a collector. What the protocol means is not decided
+//! here but in `highwater-streams`. Flags and the environment are the program's.
 
 mod access;
 mod app;
@@ -14,6 +14,7 @@ mod files;
 mod http;
 mod metrics;
 mod net;
+mod operator;
 mod rate;
 mod server;
 pub mod settings;

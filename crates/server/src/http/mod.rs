@@ -50,6 +50,7 @@ use crate::net::live::{Framing, Handed, Then};
 use crate::net::origin::{Peer, check_host};
 use crate::net::taking::Taking;
 use crate::net::watch::{Flight, Order, Watch};
+use crate::operator::OperatorPath;
 
 /// Longest id of a request that a client may bring, bytes.
 const LONGEST_ID: usize = 128;
@@ -227,7 +228,8 @@ impl Connection {
             return Ok(cors::options(route::methods(&target?)?));
         }
         // Whoever looks after the server is never told to wait.
-        let is_probe = matches!(&target, Ok(Target::Elsewhere(path)) if operate::is_probe(path));
+        let is_probe = matches!(&target, Ok(Target::Elsewhere(path))
+            if OperatorPath::of(path).is_some_and(OperatorPath::is_probe));
         let who = if is_probe { Who::Nobody } else { self.who(parts, target.as_ref().ok())? };
         let asked = Asked { app, peer: self.peer, parts, who };
         if !is_probe {

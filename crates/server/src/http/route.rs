@@ -6,6 +6,7 @@ use highwater_streams::path::Target;
 use percent_encoding::percent_decode_str;
 
 use super::failure::Failure;
+use crate::operator::OperatorPath;
 
 /// First segment of control paths.
 pub(crate) const CONTROL: &str = highwater_streams::path::RESERVED;
@@ -38,8 +39,8 @@ pub(crate) fn methods(target: &Target) -> Result<&'static str, Failure> {
             ["subscriptions", _, "streams", _, ..] => Ok(ONLY_DELETE),
             _ => Err(Failure::NoSuchPath),
         },
+        Target::Elsewhere(segments) if OperatorPath::of(segments).is_some() => Ok(ONLY_GET),
         Target::Elsewhere(segments) => match names(segments).as_slice() {
-            ["healthz" | "readyz" | "metrics"] => Ok(ONLY_GET),
             // The server as a whole (RFC 9110, section 9.3.7).
             ["*"] => Ok(ON_STREAM),
             _ => Err(Failure::NoSuchPath),

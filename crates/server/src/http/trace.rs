@@ -13,6 +13,8 @@ use tracing::Span;
 use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
+use crate::operator::OperatorPath;
+
 /// What spans of requests are told apart by from all others.
 pub(crate) const TARGET: &str = "highwater::request";
 
@@ -107,12 +109,7 @@ fn route(path: &str, mount: &Mount, root: &str) -> Option<String> {
             };
             Some(format!("{root}/{}/{rest}", super::route::CONTROL))
         }
-        Target::Elsewhere(segments) => match segments.as_slice() {
-            [only] if ["healthz", "readyz", "metrics"].contains(&only.as_str()) => {
-                Some(format!("/{only}"))
-            }
-            _ => None,
-        },
+        Target::Elsewhere(segments) => OperatorPath::of(&segments).map(|it| it.path().to_owned()),
     }
 }
 

@@ -32,6 +32,7 @@ use crate::http::failure::Failure;
 use crate::http::names;
 use crate::http::operate::plain;
 use crate::http::reply::Reply;
+use crate::operator::OperatorPath;
 use crate::settings::Settings;
 
 /// Connections at once. More wait to be accepted.
@@ -202,9 +203,11 @@ impl Manner {
     }
 
     fn answer(&self, parts: &Parts) -> Response<Reply> {
-        let mut response = match parts.uri.path() {
-            "/healthz" => plain(StatusCode::OK, "ok\n".into()),
-            "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "opening the log\n".into()),
+        let mut response = match OperatorPath::at(parts.uri.path()) {
+            Some(OperatorPath::Health) => plain(StatusCode::OK, "ok\n".into()),
+            Some(OperatorPath::Readiness) => {
+                plain(StatusCode::SERVICE_UNAVAILABLE, "opening the log\n".into())
+            }
             _ => Failure::Opening.into_response("opening"),
         };
         if parts.method == Method::HEAD {

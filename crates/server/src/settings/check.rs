@@ -5,14 +5,13 @@ use highwater_log::options::{Durability, Options};
 use highwater_streams::subscriptions::url_policy::UrlPolicy;
 
 use super::{CachePolicy, Settings, Size, Span, text};
+use crate::operator::OperatorPath;
 
 /// How the names of streams begin that the server keeps for itself: keys, and subscriptions, which
 /// have to be acknowledged also when clients have filled all that they may.
 const OWN_STREAMS: &str = "__ds/";
 /// What the server may append to them at once, however little clients may: more than it does.
 const OWN_BYTES: u64 = 64 << 10;
-/// What operators ask for, which no stream may hide.
-const OPERATORS_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// Room for the names that it needs to start.
 const LEAST_NAME: Size = Size(32);
 
@@ -135,7 +134,7 @@ impl Settings {
             return refuse("stream-root: a path that begins with / and needs no escapes");
         }
         let root = self.stream_root.trim_end_matches('/');
-        if root.is_empty() || OPERATORS_PATHS.contains(&root) {
+        if root.is_empty() || OperatorPath::at(root).is_some() {
             return refuse(
                 "stream-root: /healthz, /readyz and /metrics would be streams, and nobody could \
                  look after the server; choose a path such as /v1/stream",
