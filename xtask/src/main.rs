@@ -1,14 +1,15 @@
 //! The project's own commands: what continuous integration runs, and each part of it alone.
 //!
 //! Start at `ci` (the steps and their order); `tidy`, `layers` and `browser` are the checks that
-//! no other tool makes, `accuracy` is a measurement run by hand. `workspace` knows where things
-//! lie. Nothing here is shipped.
+//! no other tool makes, `accuracy` and `distance` are measurements run by hand. `workspace` knows
+//! where things lie. Nothing here is shipped.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this program talks to people")]
 
 mod accuracy;
 mod browser;
 mod ci;
+mod distance;
 mod layers;
 mod report;
 mod tidy;
@@ -62,6 +63,16 @@ enum Command {
         #[arg(long, value_name = "PROGRAM")]
         binary: Option<PathBuf>,
     },
+    /// Measure how far apart two processors are, again and again: what a cache line takes there and
+    /// back, beside whatever else is measured.
+    Distance {
+        /// The two.
+        #[arg(long, value_name = "ONE,OTHER", value_parser = distance::pair, default_value = "0,1")]
+        processors: [u32; 2],
+        /// How often, one behind the other.
+        #[arg(long, default_value_t = 10)]
+        readings: u32,
+    },
     /// Measure the same commits with fio and with highwater, interleaved, and compare.
     Accuracy {
         /// Directory to measure in.
@@ -105,6 +116,10 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         Command::Browser { pages } => browser::check(&workspace, pages)?,
         Command::Conformance { only, binary } => {
             ci::conformance::modes::run(&workspace, &built(&workspace, binary.as_deref())?, only)?
+        }
+        Command::Distance { processors, readings } => {
+            distance::print(*processors, *readings)?;
+            return Ok(true);
         }
         Command::Accuracy { directory, pairs, commits, only } => accuracy::check(
             &workspace,
