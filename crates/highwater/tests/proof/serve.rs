@@ -280,11 +280,18 @@ fn settings_are_printed_with_their_sources_and_those_that_cannot_be_meant_are_re
         (&["--durability=strict"], "wal, memory, or relaxed=TIME"),
         (&["--durability=memory", "--cold-tier=s3://x"], "do not go together"),
         (&["--profile=none.toml"], "cannot read none.toml"),
+        (&["--profile=none.toml", "--write-path=default"], "cannot read none.toml"),
+        // Whatever was chosen, the default by its name, too.
+        (&["--profile=none.toml", "--write-path=measured"], "leave one of them away"),
+        (&["--profile=none.toml", "--write-path=direct-fdatasync"], "leave one of them away"),
     ] {
         let (code, _, said) = serve(arguments, None);
         assert_eq!(code, Some(2), "{arguments:?}: {said}");
         assert!(said.contains(words), "{arguments:?}: {said}");
     }
+    let chosen = Some(("HIGHWATER_WRITE_PATH", "direct-fdatasync"));
+    let (code, _, said) = serve(&["--profile=none.toml"], chosen);
+    assert!(code == Some(2) && said.contains("leave one of them away"), "{said}");
     let removed = ["--wal-fsync-parallel=8", "--print-config"];
     let (code, _, said) = serve(&removed, None);
     assert_eq!(code, Some(0));

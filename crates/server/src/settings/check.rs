@@ -122,7 +122,7 @@ impl Settings {
             max_open_files: self.max_open_files,
             file_barrier: self.checkpoint_barrier.into(),
             durability: self.durability.0,
-            write_path: self.write_path.0,
+            write_path: self.write_path.choice(),
             max_image_bytes: self.max_image_bytes.0,
             ..Options::default()
         }

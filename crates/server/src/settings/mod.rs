@@ -180,7 +180,7 @@ settings! {
         segment_bytes("segment-bytes", "SIZE"): Size = Size::mib(64);
         /// How the log is written: default (direct, fdatasync), measured (at each start, for a
         /// moment), or access-barrier as in direct-rwf_dsync.
-        write_path("write-path", "PATH"): WritePathMode = WritePathMode::DEFAULT;
+        write_path("write-path", "PATH"): WritePathMode = WritePathMode(None);
         /// Write path for this disk, as highwater probe wrote it (profile.toml).
         profile("profile", "FILE"): Option<PathBuf> = None;
         /// Object storage for old bytes. There is none in this server: any value is refused.

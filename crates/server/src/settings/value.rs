@@ -360,13 +360,15 @@ impl Value for DurabilityMode {
     }
 }
 
-/// How the log is written.
+/// How the log is written, if anybody has chosen: who names the path that is the default has, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WritePathMode(pub WritePathChoice);
+pub struct WritePathMode(pub Option<WritePathChoice>);
 
 impl WritePathMode {
-    /// What a log uses where nothing else is known.
-    pub const DEFAULT: Self = Self(WritePathChoice::Fixed(WritePath::DEFAULT));
+    /// Gives what was chosen, or what a log uses where nothing else is known.
+    pub fn choice(self) -> WritePathChoice {
+        self.0.unwrap_or(WritePathChoice::Fixed(WritePath::DEFAULT))
+    }
 }
 
 const WRITE_PATHS: [(&str, WritePath); 4] = [
@@ -381,9 +383,9 @@ impl Value for WritePathMode {
 
     fn read(text: &str) -> Result<Self, String> {
         match (text, WRITE_PATHS.iter().find(|(name, _)| *name == text)) {
-            ("default", _) => Ok(Self::DEFAULT),
-            ("measured", _) => Ok(Self(WritePathChoice::Measured)),
-            (_, Some((_, path))) => Ok(Self(WritePathChoice::Fixed(*path))),
+            ("default", _) => Ok(Self(None)),
+            ("measured", _) => Ok(Self(Some(WritePathChoice::Measured))),
+            (_, Some((_, path))) => Ok(Self(Some(WritePathChoice::Fixed(*path)))),
             (_, None) => {
                 let names = WRITE_PATHS.map(|(name, _)| name).join(", ");
                 Err(format!("default, measured, {names}"))
@@ -392,10 +394,11 @@ impl Value for WritePathMode {
     }
 
     fn show(&self) -> String {
-        let WritePathChoice::Fixed(path) = self.0 else { return "measured".to_owned() };
-        if *self == Self::DEFAULT {
-            return "default".to_owned();
-        }
+        let path = match self.0 {
+            None => return "default".to_owned(),
+            Some(WritePathChoice::Measured) => return "measured".to_owned(),
+            Some(WritePathChoice::Fixed(path)) => path,
+        };
         let known = WRITE_PATHS.iter().find(|(_, known)| *known == path);
         known.expect("every write path has a name").0.to_owned()
     }
@@ -506,7 +509,8 @@ mod tests {
         for text in ["", "strict", "relaxed", "relaxed=", "relaxed=0s", "wal=1s"] {
             assert!(DurabilityMode::read(text).is_err(), "{text}");
         }
-        for text in ["default", "measured", "direct-rwf_dsync", "buffered-fdatasync"] {
+        let paths = WRITE_PATHS.map(|(name, _)| name);
+        for text in ["default", "measured"].into_iter().chain(paths) {
             assert_eq!(WritePathMode::read(text).unwrap().show(), text);
         }
         assert!(Barrier::read("fsync").unwrap_err().contains("syncfs or files"));

@@ -11,7 +11,7 @@ use highwater_server::settings::{Settings, WritePathMode};
 /// Takes the write path from the profile that the settings name, if they do.
 pub fn follow(settings: &mut Settings) -> Result<()> {
     let Some(profile) = &settings.profile else { return Ok(()) };
-    if settings.write_path != WritePathMode::DEFAULT {
+    if settings.write_path.0.is_some() {
         bail!("profile and write-path do not go together: leave one of them away");
     }
     let text = std::fs::read_to_string(profile)
@@ -22,6 +22,6 @@ pub fn follow(settings: &mut Settings) -> Result<()> {
     let device = site.machine.leaf().map(|leaf| leaf.name.clone()).unwrap_or_default();
     let place = Place { filesystem: &site.machine.filesystem.kind, device: &device };
     let path = of_profile(&text, place).with_context(|| profile.display().to_string())?;
-    settings.write_path = WritePathMode(WritePathChoice::Fixed(path));
+    settings.write_path = WritePathMode(Some(WritePathChoice::Fixed(path)));
     Ok(())
 }
