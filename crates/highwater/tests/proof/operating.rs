@@ -5,10 +5,11 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use serde_json::Value;
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::environment::not_run;
 use crate::program::{PROGRAM, highwater, temporary};
@@ -254,4 +255,56 @@ fn a_server_that_has_started_gives_back_what_of_its_program_only_the_start_has_u
     }
     assert_eq!(server.ask("PUT", STREAM, "", "").0, 201);
     assert_eq!(server.end("-TERM"), Some(0));
+}
+
+/// Starts a server that waits for its settings, which nobody writes yet, and signals it as soon as
+/// it takes signals itself.
+fn signalled_before_it_has_settings(folder: &std::path::Path, signals: &[&str]) -> Child {
+    let settings = folder.join("settings.toml");
+    assert!(Command::new("mkfifo").arg(&settings).status().unwrap().success());
+    let mut server = Command::new(PROGRAM)
+        .args(["serve", "--listen=127.0.0.1:0", "--data-dir"])
+        .arg(folder.join("data"))
+        .arg("--config")
+        .arg(&settings)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let asked = Instant::now();
+    while !takes_signals(server.id()) {
+        if asked.elapsed() > PATIENCE {
+            server.kill().unwrap();
+            panic!("it takes no signals while it waits for its settings");
+        }
+        std::thread::yield_now();
+    }
+    for signal in signals {
+        let id = server.id().to_string();
+        assert!(Command::new("kill").args([*signal, id.as_str()]).status().unwrap().success());
+    }
+    server
+}
+
+/// Whether SIGTERM and SIGINT have handlers in a process.
+fn takes_signals(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
+    [SIGTERM, SIGINT].iter().all(|signal| caught & (1 << (signal - 1)) != 0)
+}
+
+#[test]
+fn a_signal_ends_in_order_a_server_that_is_only_starting_and_a_second_one_at_once() {
+    let folder = temporary();
+    let mut server = signalled_before_it_has_settings(folder.path(), &["-TERM"]);
+    std::fs::write(folder.path().join("settings.toml"), "segment-bytes = \"16MiB\"\n").unwrap();
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+    let mut said = String::new();
+    server.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("highwater: stopping"), "{said}");
+    highwater(&format!("check {}", folder.path().join("data").display())).expect_code(0);
+    let folder = temporary();
+    let mut server = signalled_before_it_has_settings(folder.path(), &["-TERM", "-INT"]);
+    assert_eq!(server.wait().unwrap().code(), Some(130));
 }

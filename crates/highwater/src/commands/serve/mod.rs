@@ -25,6 +25,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Serves, or prints the settings.
 pub fn run(args: &ServeArgs) -> Result<Ending> {
+    // First of all: a signal that comes while the server starts must not be lost, nor kill it.
+    let signals = signals()?;
     let mut merged = merge::merge(args, std::env::vars_os())?;
     for warning in &merged.warnings {
         output::say_in_passing(&format!("highwater: {warning}"));
@@ -38,8 +40,6 @@ pub fn run(args: &ServeArgs) -> Result<Ending> {
     // Each connection is an open file.
     highwater_sys::process::raise_open_file_limit();
     let logs = logs::start(&merged.settings)?;
-    // Before the server starts: a signal that comes meanwhile must not be lost.
-    let signals = signals()?;
     let server = Server::start(merged.settings)?;
     let started = announce::started(&server);
     // Where nobody reads it, the server serves all the same.
