@@ -1,13 +1,15 @@
-//! Commands, flags and settings that the manual and the readme name.
+//! Commands, flags, settings and metrics that documents name.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::files::{Dockerfile, file, run};
 use crate::program::{highwater, temporary};
+use crate::serve::serve;
 
 const DOCUMENTS: [&str; 3] = ["README.md", "docs/operating.md", "docs/durability.md"];
 const MANUAL: &str = "docs/operating.md";
+const METRICS: &str = "docs/metrics.md";
 /// Names in the manual that are made like settings: one that a feature brings.
 const OTHER_NAMES: [&str; 3] = ["otlp-endpoint", "body-time", "connections-per-address"];
 /// Flags in the manual that are other programs'.
@@ -131,6 +133,60 @@ fn spans(text: &str) -> Vec<&str> {
 fn is_made_like_a_setting(span: &str) -> bool {
     let of_words = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     span.contains('-') && span.split('-').all(|part| !part.is_empty() && part.chars().all(of_words))
+}
+
+/// What a server says of its metrics: for each its name, as it is asked for, its type, labels and
+/// what it is, in the form of the document's rows.
+fn rows_of(metrics: &str) -> BTreeSet<String> {
+    let mut rows = BTreeSet::new();
+    for line in metrics.lines() {
+        let Some((family, help)) =
+            line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' '))
+        else {
+            continue;
+        };
+        let kind = format!("# TYPE {family} ");
+        let kind = metrics.lines().find_map(|line| line.strip_prefix(&kind));
+        let kind = kind.unwrap_or_else(|| panic!("{family} has no type"));
+        let (name, sample) = match kind {
+            "counter" => (format!("{family}_total"), format!("{family}_total")),
+            "histogram" => (family.to_owned(), format!("{family}_count")),
+            _ => (family.to_owned(), family.to_owned()),
+        };
+        let sample = metrics.lines().find_map(|line| line.strip_prefix(&sample));
+        let sample = sample.unwrap_or_else(|| panic!("{family} has no sample to know labels by"));
+        let labels = sample.strip_prefix('{').and_then(|rest| rest.split_once("\"}")).map(|all| {
+            let names = all.0.split("\",").map(|one| one.split('=').next());
+            names.flatten().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        });
+        let (labels, help) = (labels.unwrap_or_default(), help.trim_end_matches('.'));
+        rows.insert(format!("| `{name}` | {kind} | {labels} | {help} |"));
+    }
+    rows
+}
+
+#[test]
+fn every_metric_is_in_the_list_as_the_server_says_it_is_and_no_other() {
+    let folder = temporary();
+    let server = serve(folder.path(), &[]);
+    assert_eq!(server.ask("PUT", "/v1/stream/hello", "", "").0, 201);
+    let told = rows_of(&server.ask("GET", "/metrics", "", "").1);
+    assert_eq!(server.end("-TERM"), Some(0));
+    let text = file(METRICS);
+    let listed: BTreeSet<String> =
+        text.lines().filter(|line| line.starts_with("| `")).map(ToOwned::to_owned).collect();
+    assert!(told.len() > 50, "{told:?}");
+    let missing: Vec<_> = told.difference(&listed).collect();
+    let foreign: Vec<_> = listed.difference(&told).collect();
+    assert!(missing.is_empty() && foreign.is_empty(), "missing {missing:#?}, foreign {foreign:#?}");
+    // Names in its text are metrics, too.
+    let known: BTreeSet<&str> = told.iter().filter_map(|row| row.split('`').nth(1)).collect();
+    for document in [METRICS, MANUAL] {
+        for span in spans(&file(document)) {
+            let is_one = !span.starts_with("highwater_") || known.contains(span);
+            assert!(is_one, "{document}: {span}");
+        }
+    }
 }
 
 #[test]
