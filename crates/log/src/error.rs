@@ -31,7 +31,7 @@ pub enum LogError {
     /// No room: on the disk, or within a limit. It lasts until something is deleted, or there is
     /// more space.
     #[error("full: {0}")]
-    Full(String),
+    Full(Full),
     /// No room for a moment: what was taken in before has not reached the disk, or its home. It
     /// passes by itself.
     #[error("busy: {0}")]
@@ -58,6 +58,32 @@ impl LogError {
     pub fn is_lack_of_room(&self) -> bool {
         matches!(self, Self::Full(_) | Self::Busy(_))
     }
+}
+
+/// What there is no room in, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Full {
+    /// What has all that it may have.
+    pub of: Holder,
+    /// How much that is.
+    pub why: String,
+}
+
+impl Full {
+    /// No room for anything more of a kind, in any stream.
+    pub fn of_all(why: impl Into<String>) -> Self {
+        Self { of: Holder::All, why: why.into() }
+    }
+}
+
+/// What may have all that it may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// One stream, which is the affair of whoever appends to it.
+    Stream,
+    /// The disk, or all streams together.
+    All,
 }
 
 /// What there is no room in for a moment, and why.

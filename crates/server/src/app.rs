@@ -15,6 +15,7 @@ use crate::access::Access;
 use crate::files::Plan;
 use crate::http::budget::Budget;
 use crate::http::cors::Cors;
+use crate::lines::{Kind, Lines};
 use crate::metrics::Metrics;
 use crate::net::origin::Origins;
 use crate::rate::Limiter;
@@ -40,6 +41,8 @@ pub(crate) struct App {
     pub bodies: Arc<Budget>,
     pub requests: Arc<Budget>,
     pub clock: Arc<dyn Clock>,
+    /// Of the log, that clients can cause.
+    pub lines: Arc<Lines<Kind>>,
     /// Is cancelled when the server stops.
     pub stopping: CancellationToken,
     /// Connections so far.

@@ -110,11 +110,12 @@ fn start(folder: &tempfile::TempDir) -> Server {
 #[tokio::test]
 async fn a_request_that_panics_is_answered_counted_and_logged_and_all_others_go_on() {
     tracing::subscriber::set_global_default(Listener).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let server = start(&folder);
-    // From here on, whoever makes a subscription panics: this cannot happen to a server.
-    server.app.making.close();
     for (number, version) in [Version::HTTP_11, Version::HTTP_2].into_iter().enumerate() {
+        // One for each: a second line of the same kind may have to wait for the next second.
+        let folder = tempfile::tempdir().unwrap();
+        let server = start(&folder);
+        // From here on, whoever makes a subscription panics: this cannot happen to a server.
+        server.app.making.close();
         let mut client = Client::connect(server.address(), version).await;
         let path = format!("/v1/stream/s{number}");
         assert_eq!(client.ask("PUT", &path, "").await.0["status"], "201");
@@ -149,10 +150,10 @@ async fn a_request_that_panics_is_answered_counted_and_logged_and_all_others_go_
             assert_eq!((headers["status"].to_str().unwrap(), &*body), ("200", "there"));
         }
         let (_, metrics) = client.ask("GET", "/metrics", "").await;
-        let counted = format!("highwater_request_panics_total {}\n", number + 1);
-        assert!(metrics.contains(&counted), "{metrics}");
-        let failed = format!("operation=\"subscription\",status=\"5xx\"}} {}\n", number + 1);
-        assert!(metrics.contains(&failed), "{metrics}");
+        assert!(metrics.contains("highwater_request_panics_total 1\n"), "{metrics}");
+        let failed = "operation=\"subscription\",status=\"5xx\"} 1\n";
+        assert!(metrics.contains(failed), "{metrics}");
+        drop(client);
+        tokio::task::spawn_blocking(|| server.stop()).await.unwrap().unwrap();
     }
-    tokio::task::spawn_blocking(|| server.stop()).await.unwrap().unwrap();
 }

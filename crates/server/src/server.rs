@@ -32,6 +32,7 @@ use crate::files::{Allowed, Plan};
 use crate::http::budget::Budget;
 use crate::http::cold;
 use crate::http::cors::Cors;
+use crate::lines::Lines;
 use crate::metrics::Metrics;
 use crate::net::Door;
 use crate::net::opening::{Opening, Silent};
@@ -63,7 +64,9 @@ impl Server {
         let allowed = Allowed { most: allowed.most, now: allowed.now };
         let files = Plan::new(&settings, threads_of(&settings), allowed)?;
         let watched = Watched::of(&settings);
-        let access = Access::load(&settings)?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let lines = Arc::new(Lines::new(Arc::clone(&clock)));
+        let access = Access::load(&settings, &lines)?;
         let tls = Identity::load(&settings)?;
         let acceptor = match &tls {
             Some(identity) => Some(TlsAcceptor::from(identity.config()?)),
@@ -75,7 +78,6 @@ impl Server {
         let address = listener.local_addr().map_err(system("the listener's address"))?;
         // Until there is something to ask: replaying a log takes time.
         let opening = Opening::begin(&settings, &listener, acceptor.clone())?;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let log = Arc::new(open(&settings, &clock)?);
         let around = Around {
             log: Arc::clone(&log),
@@ -115,6 +117,7 @@ impl Server {
             bodies: Arc::new(Budget::new(settings.max_bodies_bytes.0)),
             requests: Arc::new(Budget::new(settings.max_requests_bytes.0)),
             clock,
+            lines,
             stopping: CancellationToken::new(),
             connections: AtomicU64::new(0),
             settings,

@@ -5,7 +5,7 @@
 //! problem is the server's matter.
 
 use highwater_disk::ErrorKind;
-use highwater_log::error::{LogError, Rejection, Scarce};
+use highwater_log::error::{Full, Holder, LogError, Rejection, Scarce};
 use highwater_log::ids::Offset;
 
 use crate::offset::Token;
@@ -130,7 +130,7 @@ pub enum Problem {
     },
     /// No room: on the disk, or within a limit.
     #[error("full: {0}")]
-    Full(String),
+    Full(Full),
     /// No room for a moment.
     #[error("busy: {0}")]
     Busy(Busy),
@@ -220,6 +220,9 @@ impl Problem {
                 "Count from the last offset before the place where the fork is to begin."
             }
             Self::TooLarge { .. } => "Send less at once.",
+            Self::Full(Full { of: Holder::Stream, .. }) => {
+                "Go on in another stream, or raise max-stream-bytes."
+            }
             Self::Full(_) => "Delete streams or add space.",
             Self::Busy(_) | Self::NoRoomForAnswer(_) => "Try again in a moment.",
             Self::ReadOnly(_) => "Mend the disk and restart the server: nothing is lost.",
@@ -250,7 +253,7 @@ impl From<LogError> for Problem {
     fn from(error: LogError) -> Self {
         match error {
             LogError::Rejected(rejection) => rejection.into(),
-            LogError::Full(why) => Self::Full(why),
+            LogError::Full(full) => Self::Full(full),
             LogError::Busy(busy) => Self::Busy(Busy { of: Some(busy.of), why: busy.why }),
             LogError::ReadOnly(why) => Self::ReadOnly(why),
             LogError::Closed => Self::Stopping,
@@ -322,7 +325,7 @@ mod tests {
             Problem::ForkBeyondTail { tail },
             Problem::ForkBeyondAppend,
             Problem::TooLarge { what: "the body", size: 2, limit: 1 },
-            Problem::Full(text()),
+            Problem::Full(Full::of_all(text())),
             Problem::Busy(text().into()),
             Problem::NoRoomForAnswer("x"),
             Problem::ReadOnly(text()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use highwater_disk::real::{RealDisk, SystemClock, SystemRng};
-use highwater_log::error::{Busy, LogError};
+use highwater_log::error::{Busy, Full, LogError};
 use highwater_log::lane::commit::Ticket;
 use highwater_log::options::{Durability, Options};
 use highwater_log::request::{Append, Appended, Config, Create, End};
@@ -232,7 +232,9 @@ fn request<'a>(name: &'a Name, payload: &'a [u8]) -> Append<'a> {
 
 fn answer(error: LogError) -> SubjectError {
     match error {
-        LogError::Full(why) | LogError::Busy(Busy { why, .. }) => SubjectError::Refused(why),
+        LogError::Full(Full { why, .. }) | LogError::Busy(Busy { why, .. }) => {
+            SubjectError::Refused(why)
+        }
         other => failed(other),
     }
 }

@@ -8,8 +8,9 @@
 //! in a file of one's own), `check` (stores, sound and damaged), `profile` (advice that a log can
 //! follow), `torture` (campaigns on real file systems), `serve` (the server, its settings and
 //! signals), `operating` (what it says to who runs it, and how it ends among its clients), `abuse`
-//! (what rude clients cost it), `open_files` (what it does when the system allows few), `packaging`
-//! (what image, unit and manual name is there), `presets` and `words` (what can be typed).
+//! (what rude clients cost it), `lines` (what they can have it log), `open_files` (what it does
+//! when the system allows few), `packaging` (what image, unit and manual name is there), `presets`
+//! and `words` (what can be typed).
 //! `program` runs it, `image` makes file systems, `environment` says what this machine lacks: such
 //! a test prints `NOT RUN: what: reason` and is never silently passed.
 //!
@@ -24,6 +25,7 @@ mod engine;
 mod environment;
 mod faults;
 mod image;
+mod lines;
 mod open_files;
 mod operating;
 #[cfg(feature = "otlp")]

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::error::{LogError, LogResult};
+use crate::error::{Full, LogError, LogResult};
 use crate::ids::LaneId;
 use crate::table::Table;
 
@@ -65,14 +65,15 @@ impl Holdings {
         let held = self.sum();
         if held.streams > most.streams {
             let most = most.streams;
-            return Err(LogError::Full(format!("{most} streams are the limit: delete some")));
+            let why = format!("{most} streams are the limit: delete some");
+            return Err(LogError::Full(Full::of_all(why)));
         }
         if held.bytes > most.bytes {
             let (held, most) = (held.bytes - more.bytes, most.bytes);
-            return Err(LogError::Full(format!(
+            return Err(LogError::Full(Full::of_all(format!(
                 "streams hold {held} bytes, and {most} may be: delete some, or raise \
                  max_total_bytes"
-            )));
+            ))));
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use highwater_disk::{PublishedReader, PublishedWriter};
 use super::segment::{self, Segment, Spare, to_u64};
 use super::supply::Present;
 use super::{Lane, State, Waiter};
-use crate::error::{Busy, LogError, LogResult, Scarce};
+use crate::error::{Busy, Full, LogError, LogResult, Scarce};
 use crate::format::RecordKind;
 use crate::ids::{Lsn, SegmentNo};
 
@@ -284,7 +284,9 @@ impl State {
                 let why = format!("{what}: try again when a checkpoint is done");
                 LogError::Busy(Busy { of, why })
             }
-            Moving::LacksSpace => LogError::Full(format!("{what}, and there is no space for them")),
+            Moving::LacksSpace => {
+                LogError::Full(Full::of_all(format!("{what}, and there is no space for them")))
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use super::commit::Ticket;
 use super::segment::to_u64;
 use super::staging::Touched;
 use super::{Amount, Claim, Lane, State, Vouched};
-use crate::error::{Busy, LogError, LogResult, Rejection, Scarce};
+use crate::error::{Busy, Full, Holder, LogError, LogResult, Rejection, Scarce};
 use crate::format::{Extensions, ForkParent, NewRecord, Producer, RecordHeader, RecordKind};
 use crate::ids::{Lsn, Offset, StreamId};
 use crate::metrics::{CommitMetrics, nanos};
@@ -245,7 +245,8 @@ impl Lane {
             && self.options.unbounded_prefix.is_none_or(|prefix| !name.starts_with(prefix));
         if is_bounded && tail.0.saturating_add(bytes) > most {
             self.end_overdue(state);
-            return Err(LogError::Full(format!("a stream has {most} bytes at most")));
+            let why = format!("a stream has {most} bytes at most");
+            return Err(LogError::Full(Full { of: Holder::Stream, why }));
         }
         let most = Amount {
             streams: if streams > 0 { self.options.max_streams } else { u64::MAX },
@@ -274,10 +275,10 @@ impl Lane {
     fn check_memory_of(&self, state: &State, growth: u64) -> LogResult<()> {
         let (bytes, limit) = (state.table.bytes(), self.options.lane_table_bytes());
         if growth > 0 && bytes + growth > limit {
-            return Err(LogError::Full(format!(
+            return Err(LogError::Full(Full::of_all(format!(
                 "streams of this lane take {bytes} bytes of memory, and {limit} may be: delete \
                  some, or raise max_table_bytes"
-            )));
+            ))));
         }
         Ok(())
     }
@@ -378,6 +379,6 @@ fn too_large(error: crate::format::FormatError) -> LogError {
             Rejection::TooLarge { what: field, size: stored, limit: most }.into()
         }
         crate::format::FormatError::OutOfRange { field, .. } => Rejection::Empty(field).into(),
-        other => LogError::Full(other.to_string()),
+        other => LogError::Full(Full::of_all(other.to_string())),
     }
 }

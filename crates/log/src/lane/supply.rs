@@ -12,7 +12,7 @@ use highwater_disk::{DiskError, ErrorKind};
 use super::room::Claim;
 use super::segment::{self, FileNo, Spare, to_usize};
 use super::{Lane, State};
-use crate::error::{Busy, LogError, LogResult, Scarce};
+use crate::error::{Busy, Full, LogError, LogResult, Scarce};
 use crate::format::{BLOCK_BYTES, SegmentHeader};
 use crate::ids::SegmentNo;
 use crate::sync::MutexGuard;
@@ -191,7 +191,8 @@ impl Lane {
             Err(error) if segment::lost_names(&error) => Err(error.into()),
             Err(error) if error.kind == ErrorKind::Full => {
                 self.maintenance.ask();
-                Err(LogError::Full(format!("no room for another segment of the log: {error}")))
+                let why = format!("no room for another segment of the log: {error}");
+                Err(LogError::Full(Full::of_all(why)))
             }
             Err(error) if error.kind == ErrorKind::TooManyFiles => {
                 // Whoever asks again has it made again: no barrier has failed.

@@ -70,7 +70,7 @@ fn streams_beyond_their_memory_are_refused_until_others_are_deleted() {
         }
     };
     assert!(
-        matches!(&refused, LogError::Full(why) if why.contains("max_table_bytes")),
+        matches!(&refused, LogError::Full(full) if full.why.contains("max_table_bytes")),
         "{refused}"
     );
     assert!((50..70).contains(&made), "{made}");
@@ -149,7 +149,7 @@ fn content_bytes(log: &Log) -> u64 {
 }
 
 fn is_full<T>(outcome: LogResult<T>, why: &str) -> bool {
-    outcome.is_err_and(|error| matches!(error, LogError::Full(text) if text.contains(why)))
+    outcome.is_err_and(|error| matches!(error, LogError::Full(full) if full.why.contains(why)))
 }
 
 fn fork_at(log: &Log, name: &str, offset: u64, payload: &[u8]) -> LogResult<()> {

@@ -11,7 +11,6 @@ pub mod tokens;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use highwater_disk::Clock;
@@ -23,6 +22,7 @@ use self::keys::Key;
 use self::scope::{Action, Scope};
 use self::tokens::{Missing, Tokens};
 use crate::error::ServeError;
+use crate::lines::{Kind, Lines};
 use crate::settings::Settings;
 
 /// Somebody with scopes.
@@ -113,7 +113,7 @@ pub(crate) struct Access {
     expected: Expected,
     /// Nothing where access is not limited.
     rules: Option<ArcSwap<Rules>>,
-    refusals: Refusals,
+    lines: Arc<Lines<Kind>>,
 }
 
 #[derive(Debug)]
@@ -145,7 +145,7 @@ impl Access {
     ///
     /// # Errors
     /// [`ServeError::Access`].
-    pub fn load(settings: &Settings) -> Result<Self, ServeError> {
+    pub fn load(settings: &Settings, lines: &Arc<Lines<Kind>>) -> Result<Self, ServeError> {
         let expected = Expected {
             issuer: settings.auth_issuer.clone(),
             audience: settings.auth_audience.clone(),
@@ -160,7 +160,7 @@ impl Access {
             return Err(error);
         }
         let rules = settings.has_auth().then(|| ArcSwap::from_pointee(rules));
-        Ok(Self { files, expected, rules, refusals: Refusals::default() })
+        Ok(Self { files, expected, rules, lines: Arc::clone(lines) })
     }
 
     /// Whether there is anything that not everybody may.
@@ -189,7 +189,7 @@ impl Access {
             Err(Missing::Unknown) => "it is not in the file of tokens".to_owned(),
             Err(Missing::Expired(name)) => format!("{name:?} has expired"),
         };
-        self.refusals.note(&why, clock);
+        self.note(&why);
         Shown::Who(Who::Nobody)
     }
 
@@ -201,9 +201,17 @@ impl Access {
         match jwt::find(token, keys, &self.expected, clock.wall()) {
             Ok(caller) => Who::Known(Arc::new(caller)),
             Err(why) => {
-                self.refusals.note(&why, clock);
+                self.note(&why);
                 Who::Nobody
             }
+        }
+    }
+
+    /// Says why a token is not accepted, and never a token.
+    fn note(&self, why: &str) {
+        let what = "a bearer token was not accepted";
+        if let Some(left_out) = self.lines.turn((what, "")) {
+            tracing::warn!(why, left_out, "{what}");
         }
     }
 }
@@ -252,28 +260,6 @@ fn utf8(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes(path)?).map_err(|_| "it is not UTF-8".to_owned())
 }
 
-/// Says why tokens are not accepted: a line a second at most, and never a token.
-#[derive(Debug, Default)]
-struct Refusals {
-    /// The last second that had a line.
-    second: AtomicU64,
-    /// Those since then that had none.
-    left_out: AtomicU64,
-}
-
-impl Refusals {
-    fn note(&self, why: &str, clock: &dyn Clock) {
-        // The first second is one, not the zero that this begins with.
-        let second = clock.monotonic().as_secs() + 1;
-        if self.second.swap(second, Ordering::Relaxed) == second {
-            self.left_out.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let left_out = self.left_out.swap(0, Ordering::Relaxed);
-        tracing::warn!(why, left_out, "a bearer token was not accepted");
-    }
-}
-
 /// Gives the bearer token of a request that has exactly one `Authorization`.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
@@ -285,11 +271,12 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use highwater_disk::real::SystemClock;
-    use highwater_disk::sim::SimClock;
+
+    fn load(settings: &Settings) -> Result<Access, ServeError> {
+        Access::load(settings, &Arc::new(Lines::new(Arc::new(SystemClock::new()))))
+    }
 
     fn is_known(access: &Access, token: &str) -> bool {
         let headers = headers(&[&format!("Bearer {token}")]);
@@ -327,7 +314,7 @@ mod tests {
         };
         write("first");
         let settings = Settings { auth: Some(path.clone()), ..Settings::default() };
-        let access = Access::load(&settings).unwrap();
+        let access = load(&settings).unwrap();
         let is_known = |token: &str| is_known(&access, token);
         assert!(is_known("first") && !is_known("second"));
         write("second");
@@ -356,7 +343,7 @@ mod tests {
             auth_jwks: Some(at("jwks.json")),
             ..Settings::default()
         };
-        let access = Access::load(&settings).unwrap();
+        let access = load(&settings).unwrap();
         assert!(is_known(&access, "stolen"));
         write("another");
         std::fs::write(at("jwks.json"), "{").unwrap();
@@ -373,29 +360,16 @@ mod tests {
         let path = folder.path().join("jwks.json");
         std::fs::write(&path, "{\"keys\":[{\"kty\":\"oct\",\"k\":\"\"}]}").unwrap();
         let settings = Settings { auth_jwks: Some(path.clone()), ..Settings::default() };
-        let refused = Access::load(&settings).unwrap_err().to_string();
+        let refused = load(&settings).unwrap_err().to_string();
         assert!(refused.contains("jwks.json") && refused.contains("32 bytes"), "{refused}");
         std::fs::write(&path, "short\n").unwrap();
         let settings = Settings { auth_hs256: Some(path), ..Settings::default() };
-        assert!(Access::load(&settings).is_err());
-    }
-
-    #[test]
-    fn why_tokens_are_refused_is_said_once_a_second() {
-        let (refusals, clock) = (Refusals::default(), SimClock::new());
-        let left_out = || refusals.left_out.load(Ordering::Relaxed);
-        for expected in [0, 1, 2] {
-            refusals.note("it is one", &clock);
-            assert_eq!(left_out(), expected);
-        }
-        clock.advance(Duration::from_secs(1));
-        refusals.note("it is one", &clock);
-        assert_eq!(left_out(), 0, "the line has said how many");
+        assert!(load(&settings).is_err());
     }
 
     #[test]
     fn without_files_everybody_may() {
-        let access = Access::load(&Settings::default()).unwrap();
+        let access = load(&Settings::default()).unwrap();
         let headers = HeaderMap::new();
         let shown = access.shown(&headers, &SystemClock::new());
         let Shown::Who(who) = shown else { panic!("it is no JWT") };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use highwater_log::error::Scarce;
+use highwater_log::error::{Full, Holder, Scarce};
 use highwater_log::ids::Offset;
 use highwater_streams::error::Problem;
 use highwater_streams::offset::Token;
@@ -172,6 +172,14 @@ impl Failure {
             }
             _ => false,
         }
+    }
+
+    /// Whether the server failed: whoever looks after it is to know. One stream that has all that
+    /// it may have is the affair of whoever appends to it.
+    pub fn is_of_the_server(&self) -> bool {
+        let of_one_stream =
+            matches!(self, Self::Problem(Problem::Full(Full { of: Holder::Stream, .. })));
+        self.status().is_server_error() && !self.is_passing() && !of_one_stream
     }
 
     /// Names the limit that the request hit, if it did.
@@ -353,7 +361,7 @@ mod tests {
     fn what_the_log_cannot_do_is_told_apart_by_whether_it_passes() {
         let text = || "why".to_owned();
         for (error, status, retry_after) in [
-            (LogError::Full(text()), 507, None),
+            (LogError::Full(Full::of_all(text())), 507, None),
             (LogError::Busy(busy(Scarce::Wal)), 503, Some("1")),
             (LogError::ReadOnly(text()), 503, None),
             (LogError::Closed, 503, None),
@@ -374,7 +382,7 @@ mod tests {
     fn what_hits_a_limit_is_counted_by_its_name() {
         let text = || "why".to_owned();
         for (failure, limit) in [
-            (Failure::from(Problem::Full(text())), Limit::Full),
+            (Failure::from(Problem::Full(Full::of_all(text()))), Limit::Full),
             (Problem::from(LogError::Busy(busy(Scarce::Staged))).into(), Limit::Staged),
             (Problem::from(LogError::Busy(busy(Scarce::Wal))).into(), Limit::Wal),
             (Problem::from(LogError::Busy(busy(Scarce::Images))).into(), Limit::Images),

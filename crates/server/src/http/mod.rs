@@ -289,17 +289,17 @@ impl Connection {
     }
 
     fn log_failure(&self, parts: &Parts, failure: &Failure, id: &str) {
-        let status = failure.status();
         let (method, path) = (&parts.method, parts.uri.path());
         let (code, client) = (failure.code(), self.peer.address);
         if let Some(limit) = failure.limit() {
             self.app.metrics.hit(limit);
         }
-        // What finds no room for a moment is counted, and no failure.
-        if status.is_server_error() && !failure.is_passing() {
-            tracing::error!(id, %method, path, %client, code, ?failure, "request failed");
+        if failure.is_of_the_server()
+            && let Some(left_out) = self.app.lines.turn(("request failed", code))
+        {
+            tracing::error!(id, %method, path, %client, code, ?failure, left_out, "request failed");
         } else {
-            tracing::debug!(id, %method, path, %client, code, "request refused");
+            tracing::debug!(id, %method, path, %client, code, ?failure, "request refused");
         }
     }
 }

@@ -5,12 +5,13 @@
 
 use std::mem;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use highwater_streams::cursor::Cursor;
-use highwater_streams::error::Outcome;
+use highwater_streams::error::{Outcome, Problem};
 use highwater_streams::live::{Event, Follower, Next};
 use highwater_streams::offset::Place;
 use highwater_streams::path::StreamPath;
@@ -20,10 +21,11 @@ use http::{HeaderValue, Response, StatusCode, header};
 use tokio::time::{Instant, Sleep};
 
 use super::cold::Job;
-use super::failure::offset;
+use super::failure::{Failure, offset};
 use super::reply::Reply;
 use super::{Answer, Asked, cold, names};
 use crate::app::App;
+use crate::lines::{Kind, Lines};
 use crate::metrics::Counted;
 
 impl Asked<'_> {
@@ -168,6 +170,7 @@ pub(crate) struct Events {
     timer: Pin<Box<Sleep>>,
     keep_alive: Duration,
     is_over: bool,
+    lines: Arc<Lines<Kind>>,
     _waiting: Counted,
 }
 
@@ -183,6 +186,7 @@ impl Events {
             timer: Box::pin(timer),
             keep_alive,
             is_over: false,
+            lines: Arc::clone(&app.lines),
             _waiting: Counted::new(&app.metrics.subscribers),
         }
     }
@@ -212,7 +216,7 @@ impl Events {
                 }
                 Poll::Ready(Ok(Next::End | Next::Wait)) => self.is_over = true,
                 Poll::Ready(Err(problem)) => {
-                    tracing::warn!(%problem, "events end early");
+                    self.say(problem);
                     self.is_over = true;
                 }
                 Poll::Pending => {
@@ -227,6 +231,19 @@ impl Events {
             }
         }
         Poll::Ready(None)
+    }
+
+    /// Says why there is nothing more. What is no failure of the server is no trouble, and all
+    /// readers of a stream meet it at once.
+    fn say(&self, problem: Problem) {
+        let failure = Failure::from(problem);
+        if failure.is_of_the_server()
+            && let Some(left_out) = self.lines.turn(("events end early", failure.code()))
+        {
+            tracing::error!(?failure, left_out, "events end early");
+        } else {
+            tracing::debug!(?failure, "events end early");
+        }
     }
 
     /// Asks the follower what comes next; by way of a thread where that is on the disk.

@@ -131,7 +131,10 @@ impl Door {
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     self.app.metrics.hit(Limit::System);
-                    tracing::warn!(%error, "cannot accept connections; trying again");
+                    let what = "cannot accept connections; trying again";
+                    if let Some(left_out) = self.app.lines.turn((what, "")) {
+                        tracing::warn!(%error, left_out, "{what}");
+                    }
                     tokio::time::sleep(BREATHER).await;
                 }
             }

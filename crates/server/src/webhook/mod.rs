@@ -24,6 +24,7 @@ use self::sender::Sender;
 use self::trouble::{Change, Trouble};
 use crate::app::App;
 use crate::http::cold;
+use crate::http::failure::Failure;
 use crate::metrics::Limit;
 
 /// Drives the subscriptions until the server stops.
@@ -56,7 +57,7 @@ pub(crate) async fn drive(app: Arc<App>) {
             () = due(&app) => {}
             () = troubles.over() => {}
             () = app.subscriptions.changed() => {}
-            () = ended(&mut searching) => searching = None,
+            () = ended(&app, &mut searching) => searching = None,
             Some(sent) = sending.join_next_with_id() => {
                 let id = sent.map_or_else(|error| error.id(), |(id, ())| id);
                 if let Some(place) = places.remove(&id) {
@@ -109,15 +110,21 @@ impl Troubles {
 /// Looks for streams that wait, while others are told.
 async fn search(app: Arc<App>) {
     if let Err(problem) = cold::search(&app.subscriptions).await {
-        tracing::error!(%problem, "what is pending is not looked for");
+        let what = "what is pending is not looked for";
+        if let Some(left_out) = app.lines.turn((what, problem.code())) {
+            tracing::error!(%problem, left_out, "{what}");
+        }
     }
 }
 
 /// Is done when a search is.
-async fn ended(searching: &mut Option<JoinHandle<()>>) {
+async fn ended(app: &App, searching: &mut Option<JoinHandle<()>>) {
     let Some(task) = searching else { return std::future::pending().await };
     if let Err(error) = task.await {
-        tracing::error!(%error, "a search has ended");
+        let what = "a search has ended";
+        if let Some(left_out) = app.lines.turn((what, "")) {
+            tracing::error!(%error, left_out, "{what}");
+        }
     }
 }
 
@@ -160,7 +167,12 @@ async fn deliver(app: &App, sender: &Sender, due: &Due) {
         }
         Err(why) => {
             app.metrics.webhooks_failed.inc();
-            tracing::info!(subscription = webhook.id, url = webhook.url, why, "webhook failed");
+            let (what, id, url) = ("webhook failed", &webhook.id, &webhook.url);
+            if let Some(left_out) = app.lines.turn((what, "")) {
+                tracing::info!(subscription = id, url, why, left_out, "{what}");
+            } else {
+                tracing::debug!(subscription = id, url, why, "{what}");
+            }
             Delivered::Failed
         }
     };
@@ -168,6 +180,15 @@ async fn deliver(app: &App, sender: &Sender, due: &Due) {
         if matches!(refusal, Refusal::Streams(Problem::Full(_))) {
             app.metrics.hit(Limit::Full);
         }
-        tracing::warn!(subscription = webhook.id, %refusal, "a webhook's outcome is not noted");
+        let (what, id) = ("a webhook's outcome is not noted", &webhook.id);
+        let failure = Failure::from(refusal);
+        // That it is deleted, or its lease over, is no trouble.
+        if failure.is_of_the_server()
+            && let Some(left_out) = app.lines.turn((what, failure.code()))
+        {
+            tracing::error!(subscription = id, ?failure, left_out, "{what}");
+        } else {
+            tracing::debug!(subscription = id, ?failure, "{what}");
+        }
     }
 }

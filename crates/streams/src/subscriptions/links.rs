@@ -1,5 +1,6 @@
 //! Which streams subscriptions follow, and what is seen of those.
 
+use highwater_log::error::Full;
 use highwater_log::ids::Offset;
 use highwater_log::request::Walk;
 
@@ -70,7 +71,7 @@ impl Subscriptions {
     fn full(&self) -> Refusal {
         let most = self.settings.limits.links_bytes;
         let why = format!("the streams that subscriptions follow take {most} bytes of memory");
-        Problem::Full(why).into()
+        Problem::Full(Full::of_all(why)).into()
     }
 
     pub(super) fn link_by_name(

@@ -3,6 +3,7 @@
 //!
 //! A function that refuses has changed nothing.
 
+use highwater_log::error::Full;
 use highwater_log::ids::Offset;
 
 use super::config::{Delivery, bad};
@@ -438,7 +439,7 @@ fn is_due(next_ms: u64, turn: &Turn) -> bool {
 }
 
 fn no_room() -> Refusal {
-    Problem::Full("there is no room for another cursor of a subscription".to_owned()).into()
+    Problem::Full(Full::of_all("there is no room for another cursor of a subscription")).into()
 }
 
 /// Delay after so many failed attempts: doubling, with jitter, bounded.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use highwater_log::error::{LogError, Rejection};
+use highwater_log::error::{Full, LogError, Rejection};
 use serde_json::Value;
 
 use super::config::{Config, bad};
@@ -379,7 +379,8 @@ impl Subscriptions {
         }
         if inner.entries.len() >= self.settings.limits.subscriptions {
             let limit = self.settings.limits.subscriptions;
-            return Err(Problem::Full(format!("{limit} subscriptions are the limit")).into());
+            let why = format!("{limit} subscriptions are the limit");
+            return Err(Problem::Full(Full::of_all(why)).into());
         }
         inner.entries.insert(id.clone(), Arc::clone(&entry));
         self.count.store(inner.entries.len(), Ordering::Release);

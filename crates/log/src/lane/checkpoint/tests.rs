@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::section;
 use super::tables::{Choose, Sections, write_all};
 use crate::catalog::{Place, TABLES, path};
-use crate::error::{LogError, LogResult};
+use crate::error::{Full, LogError, LogResult};
 use crate::format::{
     Expiry, Extensions, ForkParent, Producer, RecordHeader, RecordKind, Section, SectionKind,
     SectionWriter, SnapshotHeader, StoreId,
@@ -312,7 +312,7 @@ struct Writing<'a> {
 impl Sections for Writing<'_> {
     fn write(&mut self, choose: Choose<'_>) -> LogResult<Option<u64>> {
         if self.left == Some(0) {
-            return Err(LogError::Full("the disk".to_owned()));
+            return Err(LogError::Full(Full::of_all("the disk")));
         }
         self.left = self.left.map(|left| left - 1);
         let stamp = self.bench.stamp();
