@@ -136,6 +136,43 @@ fn clients_that_wait_with_long_heads_cost_a_server_little() {
     server.end("-TERM");
 }
 
+/// Starts a server with so much for requests and has twenty clients of HTTP/2 ask at once for what
+/// is to come; gives how many of them wait, and MiB that the server takes for all.
+fn wait_at_once(most: &str) -> (u64, u64) {
+    let folder = temporary();
+    let most = format!("--max-requests-bytes={most}");
+    let server = serve(folder.path(), &["--threads=2", &most, "--long-poll-timeout=60s"]);
+    fill(&server, "long", 4);
+    let before = peak_mib(&server);
+    let paths = ["/v1/stream/long?offset=now&live=long-poll".to_owned()];
+    let clients: Vec<TcpStream> = (0..20).map(|_| begin_http2(&server, &paths, b"")).collect();
+    let count = |name: &str| -> u64 {
+        let metrics = server.ask("GET", "/metrics", "", "").1;
+        let found = metrics.split(name).nth(1).unwrap().lines().next().unwrap();
+        found.trim().parse().unwrap()
+    };
+    let (waiting, refused) = ("\nhighwater_subscribers ", "_hit_total{limit=\"requests\"} ");
+    wait_for(&server, "requests", |_| count(waiting) + count(refused) == 20 * u64::from(REQUESTS));
+    let found = (count(waiting), peak_mib(&server) - before);
+    drop(clients);
+    server.end("-TERM");
+    found
+}
+
+/// I11.
+#[test]
+fn what_is_counted_for_a_request_that_waits_is_what_it_takes() {
+    // The first four of each connection are not counted.
+    let (admitted, _) = wait_at_once("8MiB");
+    let counted_kib = (8 << 10) / (admitted - 20 * 4);
+    let (all, takes_mib) = wait_at_once("1GiB");
+    assert_eq!(all, 20 * u64::from(REQUESTS));
+    let takes_kib = (takes_mib << 10) / all;
+    // A build that is not optimised takes up to twice as much.
+    assert!(takes_kib < 2 * counted_kib, "{takes_kib} KiB where {counted_kib} KiB are counted");
+    assert!(takes_kib > counted_kib / 2, "{takes_kib} KiB where {counted_kib} KiB are counted");
+}
+
 /// What readers hold on to is not missing elsewhere.
 #[test]
 fn clients_that_never_read_keep_no_writer_waiting() {

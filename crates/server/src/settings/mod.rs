@@ -241,8 +241,9 @@ settings! {
         send_buffer_bytes("send-buffer-bytes", "SIZE"): Size = Size::kib(512);
         /// Largest head of a request, bytes.
         max_head_bytes("max-head-bytes", "SIZE"): Size = Size::kib(64);
-        /// Requests of HTTP/2 under way, all together: 4KiB for each beyond the first four of its
-        /// connection, and heads of more than 8KiB; beyond it 503.
+        /// Requests of HTTP/2 under way, all together: 12KiB and its head for each beyond the first
+        /// four of its connection, and heads of those where they take more than 8KiB; beyond it
+        /// 503.
         max_requests_bytes("max-requests-bytes", "SIZE"): Size = Size::mib(256);
         /// Requests at once on one HTTP/2 connection.
         max_h2_streams("max-h2-streams", "N"): u32 = 256;

@@ -5,8 +5,13 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use bytes::Bytes;
 use highwater_server::Server;
 use highwater_server::settings::{Settings, key};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tempfile::TempDir;
 
 /// How long a test waits for what has to come.
@@ -195,6 +200,53 @@ impl Client {
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();
         line.trim_end_matches(['\r', '\n']).to_owned()
+    }
+}
+
+/// One connection of HTTP/2. Clones are the same.
+#[derive(Clone)]
+pub struct Http2(http2::SendRequest<Full<Bytes>>);
+
+impl Http2 {
+    pub async fn connect(address: SocketAddr) -> Self {
+        let io = TokioIo::new(tokio::net::TcpStream::connect(address).await.unwrap());
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        tokio::spawn(connection);
+        Self(sender)
+    }
+
+    pub async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> http::Response<Incoming> {
+        let mut request = http::Request::builder().method(method).uri(format!("http://test{path}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.0.send_request(request.body(Full::from(body.to_owned())).unwrap()).await.unwrap()
+    }
+
+    pub async fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let (head, body) = self.send(method, path, headers, body).await.into_parts();
+        let headers = head.headers.iter();
+        let headers =
+            headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
+        let (status, headers) = (head.status.as_u16(), headers.collect());
+        Answer { status, headers, body: body.collect().await.unwrap().to_bytes().to_vec() }
+    }
+
+    /// Waits until the server has ended it.
+    pub async fn ended(&mut self) {
+        tokio::time::timeout(PATIENCE, self.0.ready()).await.unwrap().unwrap_err();
     }
 }
 
