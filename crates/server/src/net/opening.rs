@@ -238,6 +238,9 @@ mod tests {
     use super::*;
     use std::io::{Read as _, Write as _};
 
+    use http_body_util::Full;
+    use hyper::client::conn::http2;
+
     fn listener() -> (TcpListener, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -266,6 +269,37 @@ mod tests {
             assert!(read.contains(part), "{part} in {read}");
         }
         drop(opening);
+    }
+
+    #[tokio::test]
+    async fn over_http2_too_the_server_lives_is_not_ready_and_asks_to_come_again() {
+        let (listener, address) = listener();
+        let opening = Opening::begin(&Settings::default(), &listener, None).unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+        let (mut client, connection) = handshake.await.unwrap();
+        let connection = tokio::spawn(connection);
+        for (method, path, status, again) in [
+            ("GET", "/healthz", 200, None),
+            ("HEAD", "/healthz", 200, None),
+            ("GET", "/readyz", 503, None),
+            ("GET", "/metrics", 503, Some("1")),
+            ("GET", "/v1/stream/a?offset=-1", 503, Some("1")),
+            ("POST", "/v1/stream/a", 503, Some("1")),
+        ] {
+            let body = if method == "POST" { "x".repeat(200_000) } else { String::new() };
+            let request = Request::builder().method(method).uri(format!("http://x{path}"));
+            let answer = client.send_request(request.body(Full::<Bytes>::from(body)).unwrap());
+            let answer = answer.await.unwrap();
+            let told = answer.headers().get(header::RETRY_AFTER);
+            let told = told.map(|value| value.to_str().unwrap());
+            assert_eq!((answer.status().as_u16(), told), (status, again), "{method} {path}");
+            assert!(answer.headers().contains_key(header::X_CONTENT_TYPE_OPTIONS), "{path}");
+        }
+        // Who has asked is told of the end, and keeps nobody waiting.
+        let ended = tokio::task::spawn_blocking(move || opening.finish());
+        assert_eq!(ended.await.unwrap().len(), 0);
+        connection.await.unwrap().unwrap();
     }
 
     #[test]

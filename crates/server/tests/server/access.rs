@@ -6,7 +6,7 @@ use highwater_server::token_hash;
 use jsonwebtoken::{Algorithm, EncodingKey, crypto};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Running, start, start_in, stream};
+use crate::support::{Answer, Http2, Running, start, start_in, stream};
 
 const TEXT: (&str, &str) = ("Content-Type", "text/plain");
 
@@ -194,6 +194,24 @@ fn requests_beyond_the_rate_are_429_with_the_time_to_wait_and_callers_count_alon
     assert_eq!((limited.status, limited.header("retry-after")), (429, Some("1")));
     assert_eq!(ask(&server, "two", "GET", &stream("a")).status, 404);
     assert_eq!(server.ask("GET", "/healthz", &[], "").status, 200, "health is not limited");
+}
+
+#[tokio::test]
+async fn over_http2_too_requests_beyond_the_rate_are_429_with_the_time_to_wait() {
+    let tokens = [("a", "one", "read"), ("b", "two", "read")];
+    let server = guarded(&tokens, &[("rate-limit", "1"), ("rate-burst", "3")]);
+    let mut client = Http2::connect(server.address).await;
+    let mut statuses = Vec::new();
+    for token in ["one", "one", "one", "one", "two"] {
+        let bearer = format!("Bearer {token}");
+        let answer = client.ask("GET", &stream("a"), &[("Authorization", &bearer)], "").await;
+        statuses.push((answer.status, answer.header("retry-after").map(str::to_owned)));
+    }
+    let found = (404, None);
+    let limited = (429, Some("1".to_owned()));
+    assert_eq!(statuses, [found.clone(), found.clone(), found.clone(), limited, found]);
+    let health = client.ask("GET", "/healthz", &[], "").await;
+    assert_eq!(health.status, 200, "health is not limited, and the connection goes on");
 }
 
 #[test]

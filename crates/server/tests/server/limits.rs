@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, PATIENCE, Running, request, start, stream};
+use crate::support::{Client, Http2, PATIENCE, Running, request, start, stream};
 
 const TEXT: (&str, &str) = ("Content-Type", "text/plain");
 
@@ -269,6 +269,37 @@ fn a_server_with_as_many_connections_as_there_may_be_says_so_and_answers_its_ope
     while server.append("a", "x").status != 204 {
         assert!(started.elapsed() < PATIENCE, "there is room again");
     }
+}
+
+/// I11.
+#[tokio::test]
+async fn over_http2_too_a_full_server_says_so_and_answers_its_operators() {
+    let server = start(&[("max-connections", "2")]);
+    server.make("a");
+    let full = fill(&server, 2);
+    for (path, status) in
+        [("/healthz", 200), ("/readyz", 200), ("/metrics", 200), (&*stream("a"), 503)]
+    {
+        let mut client = Http2::connect(server.address).await;
+        let answer = client.ask("GET", path, &[], "").await;
+        let again = if status == 503 { Some("1") } else { None };
+        assert_eq!((answer.status, answer.header("retry-after")), (status, again), "{path}");
+        assert_eq!(answer.header("connection"), None, "HTTP/2 has frames for that");
+        client.ended().await;
+    }
+    let mut append = Http2::connect(server.address).await;
+    assert_eq!(append.ask("POST", &stream("a"), &[TEXT], "x").await.status, 503);
+    drop(full);
+    let started = Instant::now();
+    while Http2::connect(server.address).await.ask("GET", &stream("a"), &[], "").await.status != 200
+    {
+        assert!(started.elapsed() < PATIENCE, "there is room again");
+    }
+    assert_eq!(
+        server.ask("GET", &stream("a"), &[], "").text(),
+        "",
+        "what was refused is not there"
+    );
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod operation;
 mod protocol;
 mod stopping;
 mod support;
+mod targets;
 mod tls;
 mod untaken;
 mod webhooks;
