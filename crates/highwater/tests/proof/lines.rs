@@ -2,9 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::fs::{File, read_dir};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Instant;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::program::temporary;
 use crate::serve::{PATIENCE, Serving, serve};
@@ -121,4 +124,66 @@ fn what_the_server_cannot_do_is_a_line_a_second_at_most_however_often_it_is_aske
         assert!((1..=most).contains(&count), "{count} lines: {what}");
         assert!(lines[0].contains("left_out=0"), "{}", lines[0]);
     }
+}
+
+/// Opens what streams have in their home, beside what the folder says of itself.
+fn at_home(home: &Path) -> Vec<(File, Vec<u8>)> {
+    let names = read_dir(home).unwrap().map(|entry| entry.unwrap().path());
+    let streams = names.filter(|path| !path.ends_with("label"));
+    let open = |path: std::path::PathBuf| {
+        (File::options().write(true).open(&path).unwrap(), std::fs::read(&path).unwrap())
+    };
+    streams.map(open).collect()
+}
+
+/// A subscription is tried again about every second for as long as it cannot be read.
+#[test]
+fn trouble_with_a_subscription_is_said_when_it_begins_and_when_it_is_over_and_not_in_between() {
+    let folder = temporary();
+    let home = folder.path().join("data/streams/0");
+    let hooks = "--webhook-localhost=true";
+    let server = serve(folder.path(), &[hooks, FEW, "--checkpoint-interval=1s"]);
+    assert_eq!(server.ask("PUT", "/v1/stream/a", "", "").0, 201);
+    // Nobody takes webhooks there.
+    let webhook = r#"{"type":"webhook","streams":["a"],"webhook":{"url":"http://127.0.0.1:9/"}}"#;
+    let subscription = "/v1/stream/__ds/subscriptions/s";
+    assert_eq!(server.ask("PUT", subscription, "", webhook).0, 201);
+    assert_eq!(server.ask("POST", "/v1/stream/a", "", "x").0, 204);
+    let started = Instant::now();
+    // The keys, the stream, and what is kept of the subscription.
+    while read_dir(&home).unwrap().count() < 1 + 3 {
+        assert!(started.elapsed() < PATIENCE, "nothing comes home");
+    }
+    assert_eq!(server.end("-TERM"), Some(0));
+    let flags = [hooks, FEW, "--checkpoint-interval=1h", "--checkpoint-wal-bytes=17MiB"];
+    let server = serve(folder.path(), &flags);
+    assert_eq!(server.ask("GET", subscription, "", "").0, 200);
+    // What is kept of it cannot be read; and the log turns read-only, so that its next change
+    // cannot be written, and it is to be read again.
+    let kept = at_home(&home);
+    for (file, _) in &kept {
+        file.set_len(0).unwrap();
+    }
+    std::fs::remove_dir_all(&home).unwrap();
+    let much = "x".repeat(7 << 20);
+    assert_eq!(server.ask("PUT", "/v1/stream/much", "", &much).0, 201);
+    while server.ask("POST", "/v1/stream/much", "", &much).0 != 503 {}
+    let begins = server.line_with("cannot be read again");
+    assert!(begins.contains(" ERROR ") && begins.contains("it is tried on"), "{begins}");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        let (status, answer) = server.ask("GET", subscription, "", "");
+        assert!(status == 503 && answer.contains("could not be written"), "{status} {answer}");
+        assert_eq!(server.ask("GET", "/v1/stream/much?offset=now", "", "").0, 200, "others go on");
+    }
+    for (file, bytes) in &kept {
+        file.write_all_at(bytes, 0).unwrap();
+    }
+    let (mut between, mut line) = (String::new(), server.line_with(""));
+    while !line.contains("subscriptions can be read again") {
+        between += &line;
+        line = server.line_with("");
+    }
+    assert!(!between.contains("cannot be read again"), "{between}");
+    assert_eq!(server.end("-TERM"), Some(0));
 }
