@@ -137,7 +137,10 @@ impl Ledger {
                 place = Some(Place { least, most: plan.clone() });
             }
             let is_last = plan.next() >= asked.next();
-            if is_last || (plan.next() >= book.acked && place.is_some()) {
+            // Until there is one with all that was acknowledged. The last of that may leave no
+            // trace beside what was asked for next: a stream is made and deleted.
+            let has_all = place.as_ref().is_some_and(|place| place.most.next() >= book.acked);
+            if is_last || has_all {
                 break;
             }
             plan.advance();
@@ -404,3 +407,7 @@ fn index(worker: u64) -> usize {
 fn now_ms() -> u64 {
     u64::try_from(wall_clock().as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;
