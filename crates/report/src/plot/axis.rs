@@ -116,11 +116,11 @@ impl Frame {
             let x = self.x(axis, *value);
             sketch.line(vec![(x, self.top), (x, self.bottom)], Ink::Grid, 1.0);
             let half = text_width(label, size) / 2.0;
-            // A label at the end is moved inwards rather than cut.
-            let at = x.min(sketch.layout.width() - half).max(half);
-            if at - half >= free_from {
-                sketch.text((at, self.bottom + 14.0), label.clone(), Anchor::Middle, Ink::Muted);
-                free_from = at + half + 6.0;
+            let (at, anchor) = within(x, half * WIDEST, sketch.layout.width());
+            let middle = x.min(sketch.layout.width() - half).max(half);
+            if middle - half >= free_from {
+                sketch.text((at, self.bottom + 14.0), label.clone(), anchor, Ink::Muted);
+                free_from = middle + half + 6.0;
             }
         }
         sketch.line(vec![(self.left, self.bottom), (self.right, self.bottom)], Ink::Axis, 1.0);
@@ -140,6 +140,21 @@ impl Frame {
         if !name.is_empty() {
             sketch.text((0.0, self.top - 18.0), name, Anchor::Start, Ink::Muted);
         }
+    }
+}
+
+/// How much wider than estimated a label may come out: fonts differ.
+const WIDEST: f64 = 1.25;
+
+/// Places a label at `x`, or where it may not fit there at the edge, by its own end: it is not cut
+/// then, however wide its letters are.
+fn within(x: f64, half: f64, width: f64) -> (f64, Anchor) {
+    if x + half > width {
+        (width, Anchor::End)
+    } else if x < half {
+        (0.0, Anchor::Start)
+    } else {
+        (x, Anchor::Middle)
     }
 }
 
@@ -210,6 +225,13 @@ mod tests {
             let axis = Axis::log_at(values, 300.0, |v| v.to_string());
             assert!(axis.high > axis.low);
         }
+    }
+
+    #[test]
+    fn a_label_at_an_edge_stands_on_its_own_end_there() {
+        assert_eq!(within(200.0, 20.0, 400.0), (200.0, Anchor::Middle));
+        assert_eq!(within(390.0, 20.0, 400.0), (400.0, Anchor::End));
+        assert_eq!(within(5.0, 20.0, 400.0), (0.0, Anchor::Start));
     }
 
     #[test]
