@@ -309,6 +309,10 @@ fn what_is_full_is_507_and_what_is_there_can_be_read_and_deleted() {
     server.make("b");
     let full = server.ask("PUT", &stream("c"), &[TEXT], "");
     assert_eq!((full.status, full.header("retry-after")), (507, None));
+    let json = [("Content-Type", "application/json")];
+    let body = r#"{"type":"pull-wake","streams":["a"],"wake_stream":"w"}"#;
+    let full = server.ask("PUT", &stream("__ds/subscriptions/s"), &json, body);
+    assert_eq!(full.status, 507, "a subscription is a stream of the server's own");
     assert_eq!(server.append("a", "12345678").status, 204);
     let full = server.append("a", "901");
     assert_eq!((full.status, full.json()["code"].as_str()), (507, Some("FULL")));
@@ -319,7 +323,7 @@ fn what_is_full_is_507_and_what_is_there_can_be_read_and_deleted() {
     assert_eq!(close.status, 204);
     assert_eq!(server.ask("GET", &stream("a"), &[], "").text(), "1234567890");
     assert_eq!(server.ask("DELETE", &stream("a"), &[], "").status, 204);
-    assert!(server.metrics().contains("limits_hit_total{limit=\"full\"} 3"));
+    assert!(server.metrics().contains("limits_hit_total{limit=\"full\"} 4"));
 }
 
 #[test]
