@@ -77,7 +77,7 @@ impl Server {
         let listener = listen(settings.listen)?;
         let address = listener.local_addr().map_err(system("the listener's address"))?;
         // Until there is something to ask: replaying a log takes time.
-        let opening = Opening::begin(&settings, &listener, acceptor.clone())?;
+        let opening = Opening::begin(&settings, mount.clone(), (&listener, acceptor.clone()))?;
         let log = Arc::new(open(&settings, &clock)?);
         let around = Around {
             log: Arc::clone(&log),

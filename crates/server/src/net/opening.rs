@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
+use highwater_streams::path::Mount;
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
@@ -27,11 +28,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::error::ServeError;
-use crate::http::cors::Cors;
+use crate::http::cors::{self, Cors};
 use crate::http::failure::Failure;
 use crate::http::names;
 use crate::http::operate::plain;
 use crate::http::reply::Reply;
+use crate::http::route;
 use crate::operator::OperatorPath;
 use crate::settings::Settings;
 
@@ -59,6 +61,7 @@ pub(crate) struct Opening {
 struct Manner {
     tls: Option<TlsAcceptor>,
     cors: Cors,
+    mount: Mount,
     /// Time for a connection, from its beginning.
     patience: Duration,
     is_over: CancellationToken,
@@ -73,8 +76,8 @@ impl Opening {
     /// [`ServeError::System`].
     pub fn begin(
         settings: &Settings,
-        listener: &TcpListener,
-        tls: Option<TlsAcceptor>,
+        mount: Mount,
+        (listener, tls): (&TcpListener, Option<TlsAcceptor>),
     ) -> Result<Self, ServeError> {
         let system = |what| move |source| ServeError::System { what, source };
         let listener = listener.try_clone().map_err(system("a copy of the listener"))?;
@@ -84,7 +87,7 @@ impl Opening {
         let (cors, patience) = (Cors::new(settings), settings.head_timeout.0);
         let silent = Arc::default();
         let (over, kept) = (is_over.clone(), Arc::clone(&silent));
-        let manner = Arc::new(Manner { tls, cors, patience, is_over: over, silent: kept });
+        let manner = Arc::new(Manner { tls, cors, mount, patience, is_over: over, silent: kept });
         let body = move || {
             if let Err(error) = runtime.block_on(manner.receive(listener)) {
                 tracing::warn!(%error, "nobody hears that the log is being opened");
@@ -204,6 +207,8 @@ impl Manner {
 
     fn answer(&self, parts: &Parts) -> Response<Reply> {
         let mut response = match OperatorPath::at(parts.uri.path()) {
+            // A page that may not ask would not learn that it is to come again.
+            _ if parts.method == Method::OPTIONS => self.options(parts.uri.path()),
             Some(OperatorPath::Health) => plain(StatusCode::OK, "ok\n".into()),
             Some(OperatorPath::Readiness) => {
                 plain(StatusCode::SERVICE_UNAVAILABLE, "opening the log\n".into())
@@ -218,6 +223,12 @@ impl Manner {
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, names::NOSNIFF);
         headers.insert(names::RESOURCE_POLICY, names::CROSS_ORIGIN);
         response
+    }
+
+    fn options(&self, path: &str) -> Response<Reply> {
+        let target = self.mount.resolve(path).map_err(Failure::from);
+        let methods = target.and_then(|target| route::methods(&target));
+        methods.map_or_else(|failure| failure.into_response("opening"), cors::options)
     }
 }
 
@@ -248,6 +259,12 @@ mod tests {
         (listener, address)
     }
 
+    fn begin(listener: &TcpListener) -> Opening {
+        let settings = Settings::default();
+        let mount = Mount::new(&settings.stream_root).unwrap();
+        Opening::begin(&settings, mount, (listener, None)).unwrap()
+    }
+
     fn ask(address: SocketAddr, path: &str) -> String {
         let mut client = std::net::TcpStream::connect(address).unwrap();
         client.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
@@ -259,7 +276,7 @@ mod tests {
     #[test]
     fn while_the_log_is_opened_the_server_lives_is_not_ready_and_asks_to_come_again() {
         let (listener, address) = listener();
-        let opening = Opening::begin(&Settings::default(), &listener, None).unwrap();
+        let opening = begin(&listener);
         let alive = ask(address, "/healthz");
         assert!(alive.starts_with("HTTP/1.1 200 ") && alive.ends_with("ok\n"), "{alive}");
         let ready = ask(address, "/readyz");
@@ -274,7 +291,7 @@ mod tests {
     #[tokio::test]
     async fn over_http2_too_the_server_lives_is_not_ready_and_asks_to_come_again() {
         let (listener, address) = listener();
-        let opening = Opening::begin(&Settings::default(), &listener, None).unwrap();
+        let opening = begin(&listener);
         let stream = TcpStream::connect(address).await.unwrap();
         let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
         let (mut client, connection) = handshake.await.unwrap();
@@ -286,6 +303,8 @@ mod tests {
             ("GET", "/metrics", 503, Some("1")),
             ("GET", "/v1/stream/a?offset=-1", 503, Some("1")),
             ("POST", "/v1/stream/a", 503, Some("1")),
+            ("OPTIONS", "/v1/stream/a", 204, None),
+            ("OPTIONS", "/nothing", 404, None),
         ] {
             let body = if method == "POST" { "x".repeat(200_000) } else { String::new() };
             let request = Request::builder().method(method).uri(format!("http://x{path}"));
@@ -302,10 +321,38 @@ mod tests {
         connection.await.unwrap().unwrap();
     }
 
+    /// Point 2: where the preflight fails a page is told nothing of the answer.
+    #[test]
+    fn a_page_of_another_origin_learns_that_it_is_to_come_again() {
+        let (listener, address) = listener();
+        let opening = begin(&listener);
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        let origin = "Host: x\r\nOrigin: https://a.org\r\n";
+        let wanted = "Access-Control-Request-Method: POST\r\n";
+        let target = "/v1/stream/a";
+        write!(client, "OPTIONS {target} HTTP/1.1\r\n{origin}{wanted}\r\n").unwrap();
+        let mut preflight = String::new();
+        client.read_to_string(&mut preflight).unwrap();
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        write!(client, "POST {target} HTTP/1.1\r\n{origin}Content-Length: 0\r\n\r\n").unwrap();
+        let mut posted = String::new();
+        client.read_to_string(&mut posted).unwrap();
+        for (answer, parts) in [
+            (preflight, ["http/1.1 204 ", "allow-methods: get, head, post", "authorization"]),
+            (posted, ["http/1.1 503 ", "retry-after: 1", "expose-headers: stream-next-offset"]),
+        ] {
+            let answer = answer.to_ascii_lowercase();
+            for part in parts.iter().chain(&["access-control-allow-origin: *"]) {
+                assert!(answer.contains(part), "{part} in {answer}");
+            }
+        }
+        drop(opening);
+    }
+
     #[test]
     fn who_sends_a_long_body_meanwhile_reads_the_answer() {
         let (listener, address) = listener();
-        let opening = Opening::begin(&Settings::default(), &listener, None).unwrap();
+        let opening = begin(&listener);
         let mut client = std::net::TcpStream::connect(address).unwrap();
         let head = "POST /v1/stream/a HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n";
         client.write_all(head.as_bytes()).unwrap();
@@ -320,7 +367,7 @@ mod tests {
     #[test]
     fn who_has_not_asked_when_the_log_is_open_goes_on_with_the_server_that_was_opened() {
         let (listener, address) = listener();
-        let opening = Opening::begin(&Settings::default(), &listener, None).unwrap();
+        let opening = begin(&listener);
         let connect = |_| std::net::TcpStream::connect(address).unwrap();
         let mut clients: Vec<_> = (0..=CONNECTIONS).map(connect).collect();
         let mut kept = opening.finish();
@@ -338,7 +385,7 @@ mod tests {
     #[test]
     fn who_has_asked_when_the_log_is_open_is_answered() {
         let (listener, address) = listener();
-        let opening = Opening::begin(&Settings::default(), &listener, None).unwrap();
+        let opening = begin(&listener);
         let mut client = std::net::TcpStream::connect(address).unwrap();
         client.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         let mut kept = opening.finish();
