@@ -18,7 +18,7 @@ pub(super) fn is_base_url(text: &str) -> bool {
     }
 }
 
-/// Whether it is an origin as browsers write it: scheme, host and perhaps a port.
+/// Whether it is an origin as browsers write it: scheme, host, and a port other than the scheme's.
 pub(super) fn is_origin(text: &str) -> bool {
     let Some((scheme, authority)) = text.split_once("://") else { return false };
     let is_in_scheme =
@@ -27,6 +27,17 @@ pub(super) fn is_origin(text: &str) -> bool {
         && scheme.bytes().all(is_in_scheme)
         && !authority.contains(|letter: char| letter.is_ascii_uppercase())
         && is_authority(authority)
+        // Browsers leave it out (RFC 6454, section 6.2): it would be listed and never let in.
+        && !own_port(scheme).is_some_and(|port| authority.ends_with(port))
+}
+
+/// Gives the port that a scheme has where none is named, as it would stand behind a host.
+fn own_port(scheme: &str) -> Option<&'static str> {
+    match scheme {
+        "http" => Some(":80"),
+        "https" => Some(":443"),
+        _ => None,
+    }
 }
 
 /// Whether it is a path of which no byte has to be escaped and no segment means another. A slash
@@ -98,12 +109,28 @@ mod tests {
 
     #[test]
     fn an_origin_is_one_that_a_browser_could_send() {
-        for text in ["https://a.org", "http://localhost:3000", "capacitor://localhost"] {
+        for text in [
+            "https://a.org",
+            "http://localhost:3000",
+            "capacitor://localhost",
+            "https://a.org:80",
+            "http://a.org:443",
+            "https://a.org:8443",
+            "http://[::1]:3000",
+        ] {
             assert!(is_origin(text), "{text:?}");
         }
-        for text in
-            ["a.org", "https://a.org/", "https://A.org", "null", "https://", "https://a.org\n", "*"]
-        {
+        for text in [
+            "a.org",
+            "https://a.org/",
+            "https://A.org",
+            "null",
+            "https://",
+            "https://a.org\n",
+            "*",
+            "https://a.org:443",
+            "http://localhost:80",
+        ] {
             assert!(!is_origin(text), "{text:?}");
         }
     }
