@@ -176,7 +176,7 @@ fn shown(text: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::keys;
     use super::super::scope::Action;
     use super::*;
@@ -192,7 +192,7 @@ mod tests {
         vec![keys::of_secret(Some("k1".to_owned()), SECRET).unwrap()]
     }
 
-    fn signed(header: &Value, claims: &Value, secret: &[u8]) -> String {
+    pub(in super::super) fn signed(header: &Value, claims: &Value, secret: &[u8]) -> String {
         let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
         let message = format!("{}.{}", part(header), part(claims));
         let key = EncodingKey::from_secret(secret);

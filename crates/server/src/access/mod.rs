@@ -272,7 +272,10 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
     use highwater_disk::real::SystemClock;
+    use highwater_disk::sim::SimClock;
 
     fn load(settings: &Settings) -> Result<Access, ServeError> {
         Access::load(settings, &Arc::new(Lines::new(Arc::new(SystemClock::new()))))
@@ -365,6 +368,52 @@ mod tests {
         std::fs::write(&path, "short\n").unwrap();
         let settings = Settings { auth_hs256: Some(path), ..Settings::default() };
         assert!(load(&settings).is_err());
+    }
+
+    /// Whichever way the system's clock is set: what it says when a request comes counts.
+    #[test]
+    fn a_token_of_either_kind_counts_exactly_while_the_clock_is_within_its_time() {
+        const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let hash = tokens::token_hash("listed");
+        let entry = format!("[[token]]\nname='a'\nsha256='{hash}'\nscopes=['read']\n");
+        // 2 000 000 000 s.
+        let expires = "expires = 2033-05-18T03:33:20Z\n";
+        std::fs::write(at("tokens.toml"), entry + expires).unwrap();
+        std::fs::write(at("secret"), SECRET).unwrap();
+        let settings = Settings {
+            auth: Some(at("tokens.toml")),
+            auth_hs256: Some(at("secret")),
+            ..Settings::default()
+        };
+        let access = load(&settings).unwrap();
+        let claims = serde_json::json!({ "nbf": 1_900_000_000, "exp": 2_000_000_000 });
+        let jwt = jwt::tests::signed(&serde_json::json!({ "alg": "HS256" }), &claims, SECRET);
+        let clock = SimClock::new();
+        let is_let_in = |token: &str| {
+            let headers = headers(&[&format!("Bearer {token}")]);
+            let who = match access.shown(&headers, &clock) {
+                Shown::Who(who) => who,
+                Shown::Jwt(token) => access.prove(token, &clock),
+            };
+            matches!(who, Who::Known(_))
+        };
+        for (seconds, listed, signed) in [
+            (1_950_000_000, true, true),
+            // Ahead, beyond both; and back again.
+            (2_100_000_000, false, false),
+            (1_999_999_999, true, true),
+            (2_000_000_000, false, true),
+            (2_000_000_030, false, false),
+            // Back, before the JWT counts; a clock that was never set.
+            (1_899_999_969, true, false),
+            (1_899_999_970, true, true),
+            (0, true, false),
+        ] {
+            clock.set_wall(Duration::from_secs(seconds));
+            assert_eq!([is_let_in("listed"), is_let_in(&jwt)], [listed, signed], "{seconds}");
+        }
     }
 
     #[test]
