@@ -4,6 +4,7 @@
 
 mod abuse;
 mod access;
+mod answers;
 mod bodies;
 mod cold;
 mod connections;
@@ -12,6 +13,7 @@ mod limits;
 mod lingering;
 mod live;
 mod operation;
+mod pages;
 mod protocol;
 mod stopping;
 mod support;
