@@ -38,9 +38,22 @@ pub fn is_alive(process: ProcessId) -> bool {
 /// # Errors
 /// `ESRCH` when it is gone, `EPERM` when it belongs to somebody else.
 pub fn kill(pid: u32) -> SysResult<()> {
+    signal(pid, Signal::KILL)
+}
+
+/// Stops a process where it is, as `kill -STOP` does: calls that it has made go on in the kernel,
+/// and none returns to it.
+///
+/// # Errors
+/// As of [`kill`].
+pub fn suspend(pid: u32) -> SysResult<()> {
+    signal(pid, Signal::STOP)
+}
+
+fn signal(pid: u32, signal: Signal) -> SysResult<()> {
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let pid = raw.ok_or_else(|| SysError::new("kill", Errno::SRCH))?;
-    named("kill", rustix::process::kill_process(pid, Signal::KILL))
+    named("kill", rustix::process::kill_process(pid, signal))
 }
 
 /// Whether this process acts as root.
@@ -219,5 +232,26 @@ mod tests {
         assert_eq!(child.wait().unwrap().signal(), Some(Signal::KILL.as_raw()));
         assert_eq!(kill(0).unwrap_err().errno, Errno::SRCH);
         assert_eq!(kill(u32::MAX).unwrap_err().errno, Errno::SRCH);
+    }
+
+    #[test]
+    fn a_process_that_is_suspended_says_nothing_more_and_can_be_killed() {
+        use std::io::{BufRead as _, BufReader};
+        use std::process::{Command, Stdio};
+        let mut child =
+            Command::new("yes").stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut String::new()).unwrap();
+        suspend(child.id()).unwrap();
+        // Behind the name, which ends with a parenthesis, stands how it is.
+        let is_stopped = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+            stat.rsplit_once(") ").unwrap().1.starts_with('T')
+        };
+        while !is_stopped() {
+            std::thread::yield_now();
+        }
+        kill(child.id()).unwrap();
+        child.wait().unwrap();
     }
 }

@@ -89,6 +89,15 @@ impl Life {
         }
     }
 
+    /// Stops the process where it is: it reports nothing more.
+    ///
+    /// # Errors
+    /// The machine's.
+    pub(crate) fn suspend(&self) -> std::io::Result<()> {
+        let pid = self.pid.unwrap_or(self.child.id());
+        highwater_sys::process::suspend(pid).map_err(std::io::Error::other)
+    }
+
     /// Kills the process, and gives what it still reported and how it ended.
     pub(super) fn end(mut self) -> std::io::Result<(Vec<Report>, ExitStatus)> {
         self.kill();
